@@ -1,0 +1,106 @@
+"""How many blocks share an SM: the rule by which the hardware divides its resources.
+
+Numbers: "Compute capabilities" of NVIDIA's CUDA C++ programming guide (technical specifications), and its
+occupancy calculator for the units in which registers and shared memory are dealt out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import BadInput
+
+WARP_LANES = 32
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What one SM has, and in which portions it deals it out. Shared memory in bytes."""
+
+    shared_memory: int
+    shared_memory_per_block: int
+    threads: int
+    blocks: int
+    reserved_shared_memory: int = 1 * KIB  # the system's own part of every block
+    shared_memory_unit: int = 128
+    registers: int = 64 * KIB  # of 32 bits
+    register_unit: int = 256  # a warp gets a multiple of this
+    schedulers: int = 4  # a warp belongs to one of them, and the registers are split evenly among them
+
+
+ARCHITECTURES = {
+    "sm_80": Architecture(
+        shared_memory=164 * KIB, shared_memory_per_block=163 * KIB, threads=2048, blocks=32
+    ),
+    "sm_86": Architecture(shared_memory=100 * KIB, shared_memory_per_block=99 * KIB, threads=1536, blocks=16),
+    "sm_89": Architecture(shared_memory=100 * KIB, shared_memory_per_block=99 * KIB, threads=1536, blocks=24),
+    "sm_90": Architecture(
+        shared_memory=228 * KIB, shared_memory_per_block=227 * KIB, threads=2048, blocks=32
+    ),
+    "sm_100": Architecture(
+        shared_memory=228 * KIB, shared_memory_per_block=227 * KIB, threads=2048, blocks=32
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many blocks of a kernel an SM holds at once, and why no more."""
+
+    blocks: int
+    limited_by: str  # the resource that runs out first; several are joined by " and "
+    percent: float  # resident warps, of the most an SM can hold
+    limits: dict[str, int]  # for each resource the blocks that it alone would allow
+
+
+def blocks_per_sm(
+    registers: int, dynamic_smem: int, threads: int, *, architecture: str = "sm_90"
+) -> Occupancy:
+    """Occupancy of a kernel with so many registers per thread, bytes of shared memory and threads per block.
+
+    dynamic_smem: all shared memory that a block asks for; static shared memory counts in full too. Zero
+    blocks means that the kernel cannot be launched there. architecture: "sm_80", "sm_86", "sm_89", "sm_90",
+    "sm_100"; "sm_90a" counts as "sm_90". Raises BadInput for values that no kernel can have.
+    """
+    sm = ARCHITECTURES.get(architecture.removesuffix("a"))
+    if sm is None:
+        known = ", ".join(ARCHITECTURES)
+        raise BadInput(f"architecture {architecture!r} was given: choose one of {known}")
+    if not 1 <= registers <= 255:
+        raise BadInput(f"{registers} registers per thread were given: a thread has 1 to 255")
+    if not 1 <= threads <= 1024:
+        raise BadInput(f"{threads} threads per block were given: a block has 1 to 1024")
+    if dynamic_smem < 0:
+        raise BadInput(f"{dynamic_smem} bytes of shared memory were given: give 0 or more")
+    warps = -(-threads // WARP_LANES)
+    limits = {
+        "shared memory": _blocks_by_shared_memory(dynamic_smem, sm),
+        "registers": _warps_by_registers(registers, sm) // warps,
+        "threads": sm.threads // (warps * WARP_LANES),
+        "blocks": sm.blocks,
+    }
+    blocks = min(limits.values())
+    limited_by = " and ".join(name for name, limit in limits.items() if limit == blocks)
+    percent = 100 * blocks * warps * WARP_LANES / sm.threads
+    return Occupancy(blocks, limited_by, percent, limits)
+
+
+def _blocks_by_shared_memory(bytes_per_block: int, sm: Architecture) -> int:
+    """Blocks that the SM's shared memory holds."""
+    if bytes_per_block > sm.shared_memory_per_block:
+        return 0
+    taken = _round_up(bytes_per_block + sm.reserved_shared_memory, sm.shared_memory_unit)
+    return sm.shared_memory // taken
+
+
+def _warps_by_registers(registers: int, sm: Architecture) -> int:
+    """Warps that the SM's registers hold."""
+    registers_per_warp = _round_up(registers * WARP_LANES, sm.register_unit)
+    registers_per_scheduler = sm.registers // sm.schedulers
+    return registers_per_scheduler // registers_per_warp * sm.schedulers
+
+
+def _round_up(value: int, unit: int) -> int:
+    """The smallest multiple of unit that is not below value."""
+    return -(-value // unit) * unit
