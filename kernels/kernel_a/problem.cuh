@@ -8,7 +8,7 @@
 // One sequence of the batch. A tile holds the tokens of one chunk and never crosses into the next sequence,
 // so the last tile of a sequence may be short.
 struct Sequence {
-  long long first_token;  // row of q, k, dout
+  int first_token;  // row of q, k, dout
   int length;  // tokens
   int first_tile;  // tiles of all sequences before this one
 };
@@ -18,16 +18,17 @@ template <bool VARLEN>
 GPU_FN Sequence find_sequence(u32 n, const long long* cu_seqlens, int T, u32 tile_rows) {
   if constexpr (!VARLEN) {
     const int tiles = (T + tile_rows - 1) / tile_rows;
-    return {(long long)n * T, T, (int)n * tiles};
+    return {(int)n * T, T, (int)n * tiles};
   } else {
     int first_tile = 0;
     long long start = 0;
+#pragma unroll 1
     for (u32 i = 0; i < n; i++) {
       const long long end = ldg(cu_seqlens + i + 1);
       first_tile += (int)((end - start + tile_rows - 1) / tile_rows);
       start = end;
     }
-    return {start, (int)(ldg(cu_seqlens + n + 1) - start), first_tile};
+    return {(int)start, (int)(ldg(cu_seqlens + n + 1) - start), first_tile};
   }
 }
 
