@@ -142,9 +142,9 @@ __global__ void __launch_bounds__(THREADS, 4)
     // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
     // phases.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
-    const bf16* q_row = q + ((token + row) * H + head) * D + feature;
-    const bf16* k_row = k + ((token + row) * H + head) * D + feature;
-    const float* gc_row = gc + tile * C * D + row * D + feature;
+    const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
+    const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);
+    const float* gc_row = gc + tile * C * D + (row * D + feature);
     float q_squares = 0, k_squares = 0;
 #pragma unroll
     for (u32 j = 0; j < 8; j++) {

@@ -1,0 +1,351 @@
+// Stage s00: five products, each by the whole block through shared memory
+// Was slow: this is where the ladder starts.
+// Now: the plain way to chain five matrix products in one block: each leaves its result in shared memory, a
+// barrier,
+//   and the next one picks it up. T1 alone is 64 KB of fp32.
+// Remains: one block fits an SM, 8 warps to hide every wait, and nine barriers a tile.
+#include "gpu.cuh"
+#include "kernel_a/problem.cuh"
+#include "layouts.cuh"
+
+constexpr u32 C = 16;  // tokens in a chunk, the rows of a tile
+constexpr u32 D = 128;  // head dimension: K and V, the rows and columns of the state
+constexpr u32 THREADS = 256;  // 8 warps
+constexpr float EPSILON = 1e-6f;  // under the root of the L2 norm
+
+// The block's shared memory, as byte offsets. DV is the number of state columns a block owns.
+template <u32 VSPLIT> struct SharedMemory {
+  static constexpr u32 DV = D / VSPLIT;
+  static constexpr u32 DS = 0;  // [DV][D] bf16: start, combine .. snapshot, g1 g2, combine
+  static constexpr u32 QD = DS + DV * D * 2;  // [C][D] bf16: r1 .. g4 g5
+  static constexpr u32 KD = QD + C * D * 2;  // [C][D] bf16: r1 .. g4 g5
+  static constexpr u32 KR = KD + C * D * 2;  // [C][D] bf16: r1 .. g1 g2
+  static constexpr u32 NORMS = KR;  // overlay [bytes 1024] [2][8][C] fp32, in r1: before kr is written
+  static constexpr u32 DO = KR + C * D * 2;  // [C][DV] bf16: load .. g4 g5
+  static constexpr u32 MQK = DO + C * DV * 2;  // [C][C] bf16: load .. g1 g2
+  static constexpr u32 INV = MQK + C * C * 2;  // [C][C] bf16: load .. g3
+  static constexpr u32 GT = INV + C * C * 2;  // [D] fp32: r1 .. combine
+  static constexpr u32 BETA = GT + D * 4;  // [C] fp32: load .. g3
+  static constexpr u32 T1 = BETA + C * 4;  // [DV][D] fp32: g4 g5 .. combine
+  static constexpr u32 DU_BF16 = T1;  // overlay [bytes 4096] [C][DV] bf16, in g3: before T1 is written
+  static constexpr u32 DVCORR =
+      T1 + C * DV * 2;  // overlay [bytes 8192] [C][DV] fp32, in g3: before T1 is written
+  static constexpr u32 DU = T1 + DV * D * 4;  // [C][DV] fp32: g1 g2 .. g3
+  static constexpr u32 BDV =
+      DU;  // overlay [bytes 4096] [C][DV] bf16, in g3, g4 g5: after dU has been rounded
+  static constexpr u32 BYTES = DU + C * DV * 4;
+};
+
+using QdKdLayout = Rows<bf16, D>;
+using KrLayout = Rows<bf16, D>;
+using SmallLayout = Rows<bf16, C>;  // mqk and inv
+template <u32 DV> using DoLayout = Rows<bf16, DV>;
+template <u32 DV> using DsLayout = Rows<bf16, D>;  // dS lies transposed, [v][k]
+template <u32 DV> using DuLayout = Rows<float, DV>;  // dU and dvcorr
+template <u32 DV> using BdvLayout = Rows<bf16, DV>;  // dU rounded, and -beta dvcorr
+using T1Layout = Rows<float, D>;  // [v][k], like dS
+
+// ---- operands: fragments of 16 x 16 elements ----
+// `lane_of_...` is this lane's byte offset into a 16 x 16 corner of a tile, `load_...` reads the fragment
+// there. A is [m][k] and B is [k][n] in the mma's terms; "transposed" says that memory holds the other order.
+struct FragBPair {
+  FragB b[2];  // columns 0..7 and 8..15
+};
+GPU_FN u32 lds_pair(saddr low, saddr high) {
+  const u32 x = lds<bf16>(low).bits;
+  return x | lds<bf16>(high).bits << 16;
+}
+template <class Layout> GPU_FN u32 lane_of_a(u32 lane) { return Layout::at(lane / 4, lane % 4 * 2); }
+template <class Layout> GPU_FN FragA load_a(saddr at) {
+  FragA x;
+#pragma unroll
+  for (u32 r = 0; r < 4; r++)
+    x.r[r] = lds<u32>(at + Layout::at(r % 2 * 8, r / 2 * 8));
+  return x;
+}
+template <class Layout> GPU_FN u32 lane_of_a_transposed(u32 lane) {
+  return Layout::at(lane % 4 * 2, lane / 4);
+}
+template <class Layout> GPU_FN FragA load_a_transposed(saddr at) {
+  FragA x;
+#pragma unroll
+  for (u32 r = 0; r < 4; r++) {
+    const saddr corner = at + Layout::at(r / 2 * 8, r % 2 * 8);
+    x.r[r] = lds_pair(corner, corner + Layout::at(1, 0));
+  }
+  return x;
+}
+template <class Layout> GPU_FN u32 lane_of_b(u32 lane) { return Layout::at(lane % 4 * 2, lane / 4); }
+template <class Layout> GPU_FN FragBPair load_b(saddr at) {
+  FragBPair x;
+#pragma unroll
+  for (u32 r = 0; r < 4; r++) {
+    const saddr corner = at + Layout::at(r % 2 * 8, r / 2 * 8);
+    x.b[r / 2].r[r % 2] = lds_pair(corner, corner + Layout::at(1, 0));
+  }
+  return x;
+}
+template <class Layout> GPU_FN u32 lane_of_b_transposed(u32 lane) {
+  return Layout::at(lane / 4, lane % 4 * 2);
+}
+template <class Layout> GPU_FN FragBPair load_b_transposed(saddr at) {
+  FragBPair x;
+#pragma unroll
+  for (u32 r = 0; r < 4; r++)
+    x.b[r / 2].r[r % 2] = lds<u32>(at + Layout::at(r / 2 * 8, r % 2 * 8));
+  return x;
+}
+// The accumulators of 16 rows k and 8 columns v in T1: element e of a lane.
+GPU_FN u32 t1_at(u32 lane, u32 e) { return T1Layout::at(lane % 4 * 2 + e % 2, lane / 4 + e / 2 * 8); }
+GPU_FN FragC load_t1(saddr at, u32 lane) {
+  FragC x;
+#pragma unroll
+  for (u32 e = 0; e < 4; e++)
+    x.r[e] = lds<float>(at + t1_at(lane, e));
+  return x;
+}
+GPU_FN void store_t1(saddr at, u32 lane, const FragC& x) {
+#pragma unroll
+  for (u32 e = 0; e < 4; e++)
+    sts<float>(at + t1_at(lane, e), x.r[e]);
+}
+// The accumulators of 16 rows c and 8 columns v in dU or dvcorr.
+template <class Layout> GPU_FN u32 lane_of_du(u32 lane) { return Layout::at(lane / 4, lane % 4 * 2); }
+template <class Layout> GPU_FN FragC load_du(saddr at) {
+  const float2 top = lds<float2>(at);
+  const float2 bottom = lds<float2>(at + Layout::at(8, 0));
+  return {{top.x, top.y, bottom.x, bottom.y}};
+}
+template <class Layout> GPU_FN void store_du(saddr at, const FragC& x) {
+  sts<float2>(at, make_float2(x.r[0], x.r[1]));
+  sts<float2>(at + Layout::at(8, 0), make_float2(x.r[2], x.r[3]));
+}
+
+template <u32 VSPLIT, bool VARLEN, class Snapshot>
+__global__ void __launch_bounds__(THREADS, 1)
+    kernel_a(const bf16* q, const bf16* k, const float* gc, const float* beta, const bf16* inv,
+             const bf16* mqk, const bf16* dout, const float* dht, Snapshot* snapshots, float* ds0,
+             const long long* cu_seqlens, float scale, int T, int T_total, int total_tiles, int H) {
+  using Smem = SharedMemory<VSPLIT>;
+  constexpr u32 DV = Smem::DV;
+  using Ds = DsLayout<DV>;
+  using Do = DoLayout<DV>;
+  const saddr smem = smem_base();
+  const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
+  const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
+  const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
+  const long long state =
+      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+
+  // ---- start ----
+  for (u32 i = tid; i < D * DV; i += THREADS) {
+    const float x = dht ? ldg(dht + state + i / DV * D + i % DV) : 0.f;
+    sts<bf16>(smem + Smem::DS + Ds::at(i % DV, i / DV), to_bf16(x));
+  }
+  __syncthreads();
+
+  for (int t = (sequence.length + (int)C - 1) / (int)C - 1; t >= 0; t--) {
+    const long long token = sequence.first_token + t * (int)C;
+    const long long tile = (long long)head * total_tiles + sequence.first_tile + t;
+    const u32 valid = min((int)C, sequence.length - t * (int)C);  // rows of this tile that are tokens
+
+    // ---- load ----
+    if (tid < C * DV / 8) {
+      const u32 row = tid / (DV / 8), col = tid % (DV / 8) * 8;
+      const bf16* from = dout + ((token + row) * H + head) * D + first_col + col;
+      cp_async_cg16_or_zero(smem + Smem::DO + Do::at(row, col), from, row < valid);
+    }
+    if (tid < 64) {
+      const u32 row = tid % 32 / 2, col = tid % 2 * 8;
+      const u32 to = (tid < 32 ? Smem::MQK : Smem::INV) + SmallLayout::at(row, col);
+      cp_async_cg16(smem + to, (tid < 32 ? mqk : inv) + tile * C * C + row * C + col);
+    } else if (tid < 64 + C) {
+      const u32 row = tid - 64;
+      cp_async_ca_or_zero<4>(smem + Smem::BETA + row * 4, beta + (long long)head * T_total + token + row,
+                             row < valid);
+    }
+    cp_async_commit();
+
+    // ---- snapshot ----
+    // dS as it leaves this tile. A thread turns 4 columns v by 8 rows k, read as four 16-byte pieces along k.
+    Snapshot* snapshot = snapshots + tile * D * D + first_col;
+    for (u32 i = tid; i < DV / 4 * (D / 8); i += THREADS) {
+      const u32 row = (i % 8 + i / 32 % 2 * 8) * 8, col = (i / 8 % 4 + i / 64 * 4) * 4;
+      u32 x[4][4];
+#pragma unroll
+      for (u32 v = 0; v < 4; v++) {
+        const uint4 piece = lds<uint4>(smem + Smem::DS + Ds::at(col + v, row));
+        x[v][0] = piece.x;
+        x[v][1] = piece.y;
+        x[v][2] = piece.z;
+        x[v][3] = piece.w;
+      }
+#pragma unroll
+      for (u32 j = 0; j < 8; j++) {
+        const u32 shift = j % 2 * 16;
+        const u32 pair = (x[0][j / 2] >> shift & 0xffff) | (x[1][j / 2] >> shift) << 16;
+        const u32 next_pair = (x[2][j / 2] >> shift & 0xffff) | (x[3][j / 2] >> shift) << 16;
+        store_snapshot(snapshot + (row + j) * D + col, pair, next_pair);
+      }
+    }
+
+    // ---- r1 ----
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
+    // phases.
+    const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
+    const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
+    const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);
+    const float* gc_row = gc + tile * C * D + (row * D + feature);
+    float q_squares = 0, k_squares = 0;
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) {
+      const float q_j = row < valid ? to_float(ldg(q_row + j)) : 0.f;
+      const float k_j = row < valid ? to_float(ldg(k_row + j)) : 0.f;
+      q_squares += q_j * q_j;
+      k_squares += k_j * k_j;
+    }
+    q_squares += __shfl_xor_sync(0xffffffffu, q_squares, 16);
+    k_squares += __shfl_xor_sync(0xffffffffu, k_squares, 16);
+    if (lane < 16) {
+      sts<float>(smem + Smem::NORMS + (warp * C + row) * 4, q_squares);
+      sts<float>(smem + Smem::NORMS + (8 * C + warp * C + row) * 4, k_squares);
+    }
+    __syncthreads();
+    q_squares = 0;
+    k_squares = 0;
+#pragma unroll
+    for (u32 w = 0; w < 8; w++) {
+      q_squares += lds<float>(smem + Smem::NORMS + (w * C + row) * 4);
+      k_squares += lds<float>(smem + Smem::NORMS + (8 * C + w * C + row) * 4);
+    }
+    __syncthreads();
+    const float q_factor = fast_rsqrt(q_squares + EPSILON) * scale;
+    const float k_factor = fast_rsqrt(k_squares + EPSILON);
+    float decay[8];  // 2^gT
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) {
+      const float q_j = row < valid ? to_float(ldg(q_row + j)) : 0.f;
+      const float k_j = row < valid ? to_float(ldg(k_row + j)) : 0.f;
+      const float g_j = ldg(gc_row + j);
+      const float g_last = __shfl_sync(0xffffffffu, g_j, lane / 16 * 16 + 15);
+      const float growth = fast_exp2(g_j);
+      decay[j] = fast_exp2(g_last);
+      sts<bf16>(smem + Smem::QD + QdKdLayout::at(row, feature) + j * 2, to_bf16(q_j * q_factor * growth));
+      sts<bf16>(smem + Smem::KD + QdKdLayout::at(row, feature) + j * 2, to_bf16(k_j * k_factor * growth));
+      sts<bf16>(smem + Smem::KR + KrLayout::at(row, feature) + j * 2,
+                to_bf16(k_j * k_factor * fast_exp2(g_last - g_j)));
+    }
+    if (row == C - 1) {
+      sts<float4>(smem + Smem::GT + feature * 4, make_float4(decay[0], decay[1], decay[2], decay[3]));
+      sts<float4>(smem + Smem::GT + feature * 4 + 16, make_float4(decay[4], decay[5], decay[6], decay[7]));
+    }
+    cp_async_wait<0>();
+    __syncthreads();
+
+    // ---- g1 g2 ----
+    // dU = Mqk^T do, then dU += kr dS: a warp owns 16 columns v.
+    using Du = DuLayout<DV>;
+    using Bdv = BdvLayout<DV>;
+    const saddr small_lane = smem + lane_of_a_transposed<SmallLayout>(lane);
+    const saddr du_lane = smem + Smem::DU + lane_of_du<Du>(lane) + warp * Du::NEXT_16_COLS;
+    if (warp < DV / 16) {
+      const FragBPair d_out = load_b<Do>(smem + Smem::DO + lane_of_b<Do>(lane) + warp * Do::NEXT_16_COLS);
+      const FragA mqk_transposed = load_a_transposed<SmallLayout>(small_lane + Smem::MQK);
+#pragma unroll
+      for (u32 half = 0; half < 2; half++) {
+        FragC sum = {};
+        mma(sum, mqk_transposed, d_out.b[half]);
+        store_du<Du>(du_lane + Du::at(0, half * 8), sum);
+      }
+      FragC du[2] = {load_du<Du>(du_lane), load_du<Du>(du_lane + Du::at(0, 8))};
+      const saddr ds_lane = smem + Smem::DS + warp * Ds::NEXT_16_ROWS;
+#pragma unroll
+      for (u32 i = 0; i < D / 16; i++) {
+        const FragA kr_i =
+            load_a<KrLayout>(smem + Smem::KR + lane_of_a<KrLayout>(lane) + i * KrLayout::NEXT_16_COLS);
+        const FragBPair ds_i =
+            load_b_transposed<Ds>(ds_lane + lane_of_b_transposed<Ds>(lane) + i * Ds::NEXT_16_COLS);
+        mma(du[0], kr_i, ds_i.b[0]);
+        mma(du[1], kr_i, ds_i.b[1]);
+      }
+      store_du<Du>(du_lane, du[0]);
+      store_du<Du>(du_lane + Du::at(0, 8), du[1]);
+    }
+    __syncthreads();
+
+    // ---- g3 ----
+    // dvcorr = INV^T dU, then times -beta: G5 subtracts by adding
+    for (u32 i = tid; i < C * DV; i += THREADS) {
+      const float du = lds<float>(smem + Smem::DU + i * 4);
+      sts<bf16>(smem + Smem::DU_BF16 + i * 2, to_bf16(du));
+    }
+    __syncthreads();
+    if (warp < DV / 16) {
+      const FragBPair du =
+          load_b<Bdv>(smem + Smem::DU_BF16 + lane_of_b<Bdv>(lane) + warp * Bdv::NEXT_16_COLS);
+      const FragA inv_transposed = load_a_transposed<SmallLayout>(small_lane + Smem::INV);
+      const saddr dvcorr_lane = smem + Smem::DVCORR + lane_of_du<Du>(lane) + warp * Du::NEXT_16_COLS;
+#pragma unroll
+      for (u32 half = 0; half < 2; half++) {
+        FragC sum = {};
+        mma(sum, inv_transposed, du.b[half]);
+        store_du<Du>(dvcorr_lane + Du::at(0, half * 8), sum);
+      }
+    }
+    __syncthreads();
+    for (u32 i = tid; i < C * DV; i += THREADS) {
+      const float minus_beta = -lds<float>(smem + Smem::BETA + i / DV * 4);
+      const float dvcorr = lds<float>(smem + Smem::DVCORR + i * 4);
+      sts<bf16>(smem + Smem::BDV + i * 2, to_bf16(minus_beta * dvcorr));
+    }
+    __syncthreads();
+
+    // ---- g4 g5 ----
+    // T1 = qd^T do - kd^T (beta dvcorr): a warp owns 16 rows k, all columns.
+    const saddr t1_rows = smem + Smem::T1 + T1Layout::at(0, warp * 16);
+    const FragA qd_rows = load_a_transposed<QdKdLayout>(
+        smem + Smem::QD + lane_of_a_transposed<QdKdLayout>(lane) + warp * QdKdLayout::NEXT_16_COLS);
+#pragma unroll 1
+    for (u32 i = 0; i < DV / 16; i++) {
+      const FragBPair d_out = load_b<Do>(smem + Smem::DO + lane_of_b<Do>(lane) + i * Do::NEXT_16_COLS);
+#pragma unroll
+      for (u32 half = 0; half < 2; half++) {
+        FragC sum = {};
+        mma(sum, qd_rows, d_out.b[half]);
+        store_t1(t1_rows + T1Layout::at(i * 16 + half * 8, 0), lane, sum);
+      }
+    }
+    const FragA kd_rows = load_a_transposed<QdKdLayout>(
+        smem + Smem::KD + lane_of_a_transposed<QdKdLayout>(lane) + warp * QdKdLayout::NEXT_16_COLS);
+#pragma unroll 1
+    for (u32 i = 0; i < DV / 16; i++) {
+      const FragBPair bdv = load_b<Bdv>(smem + Smem::BDV + lane_of_b<Bdv>(lane) + i * Bdv::NEXT_16_COLS);
+#pragma unroll
+      for (u32 half = 0; half < 2; half++) {
+        const saddr at = t1_rows + T1Layout::at(i * 16 + half * 8, 0);
+        FragC sum = load_t1(at, lane);
+        mma(sum, kd_rows, bdv.b[half]);
+        store_t1(at, lane, sum);
+      }
+    }
+    __syncthreads();
+
+    // ---- combine ----
+    // dS = 2^gT dS + T1, row k scaled by its own decay
+    for (u32 i = tid; i < D * DV; i += THREADS) {
+      const float ds = to_float(lds<bf16>(smem + Smem::DS + Ds::at(i / D, i % D)));
+      const float sum = lds<float>(smem + Smem::T1 + T1Layout::at(i / D, i % D));
+      const float decay_k = lds<float>(smem + Smem::GT + i % D * 4);
+      sts<bf16>(smem + Smem::DS + Ds::at(i / D, i % D), to_bf16(decay_k * ds + sum));
+    }
+
+    // ---- publish ----
+    __syncthreads();
+  }
+
+  // ---- finish ----
+  for (u32 i = tid; i < D * DV; i += THREADS) {
+    const float x = to_float(lds<bf16>(smem + Smem::DS + Ds::at(i % DV, i / DV)));
+    stg(ds0 + state + i / DV * D + i % DV, x);
+  }
+}
