@@ -1,0 +1,264 @@
+"""From a CUDA source file to a binary for Hopper (sm_90a), with NVRTC: no GPU and no driver are needed.
+
+The compiler's own report comes with the binary: registers, spill bytes, stack, static shared memory. Results
+are kept on disk, keyed by the text of the source and of every file it includes, the options and the
+compiler's version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .compiler_log import CompileError, first_error, parse_resources
+from .errors import BadInput, MachineUnavailable
+from .sass import SassInstruction, disassemble
+from .source import KERNELS, StageSource, digest, included_files
+
+if TYPE_CHECKING:
+    from .stages import Stage
+
+ARCHITECTURE = "sm_90a"
+SNAPSHOT_TYPES = {"float32": "float", "bfloat16": "bf16"}
+V_SPLITS = (1, 2, 4, 8)
+
+
+Stamps = dict[Path, tuple[int, int] | None]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel, compiled, and what the compiler reports about it (per thread, unless said)."""
+
+    path: Path
+    entry: str
+    symbol: str
+    cubin: bytes
+    ptx: str
+    registers: int
+    spill_bytes: int
+    stack_bytes: int
+    static_smem: int
+    dynamic_smem_bytes: int
+    seconds: float
+    nvrtc: str
+    digest: str
+    log: str
+
+    def sass(self) -> list[SassInstruction]:
+        """The machine code, in address order.
+
+        Raises MachineUnavailable if nvdisasm is not installed.
+        """
+        return disassemble(self.cubin, self.symbol)
+
+
+_in_memory: dict[tuple, tuple[Stamps, Compiled]] = {}
+
+
+def kernel_entry(v_split: int = 1, varlen: bool = False, snapshot_dtype: str = "float32") -> str:
+    """The name of one variant of a stage's kernel, for example `kernel_a<4, true, bf16>`.
+
+    Raises BadInput for a v_split or a snapshot_dtype ("float32", "bfloat16") that no stage has.
+    """
+    check_v_split(v_split)
+    if snapshot_dtype not in SNAPSHOT_TYPES:
+        raise BadInput(f"snapshot_dtype is {snapshot_dtype!r}: give one of {', '.join(SNAPSHOT_TYPES)}.")
+    return f"kernel_a<{v_split}, {str(bool(varlen)).lower()}, {SNAPSHOT_TYPES[snapshot_dtype]}>"
+
+
+def check_v_split(v_split: int) -> None:
+    """Raise BadInput unless `v_split` is a number of blocks that can share a state's columns."""
+    if isinstance(v_split, bool) or not isinstance(v_split, Integral) or v_split not in V_SPLITS:
+        raise BadInput(f"v_split is {v_split!r}: give 1, 2, 4 or 8, the ways to split the state's columns.")
+
+
+def compile_stage(
+    stage: Stage | str, v_split: int = 1, varlen: bool = False, snapshot_dtype: str = "float32"
+) -> Compiled:
+    """One variant of one stage of the ladder, a Stage or a name such as "s12". Raises as `compile` does."""
+    return compile(stage, entry=kernel_entry(v_split, varlen, snapshot_dtype))
+
+
+def compile(stage_or_path: Stage | Path | str, *, entry: str, defines: Sequence[str] = ()) -> Compiled:
+    """Compile `entry` (a kernel's name, with its template arguments if it has any) of a stage or a .cu file.
+
+    `defines` are macros, "NAME" or "NAME=VALUE". Raises CompileError (with file and line) for a source that
+    does not compile, BadInput for a file that does not exist, MachineUnavailable without NVRTC.
+    """
+    path = source_path(stage_or_path)
+    request = (path, entry, tuple(defines))
+    stamps, compiled = _in_memory.get(request, ({}, None))
+    if compiled is None or stamps != _stamps(stamps):
+        stamps = _stamps(included_files(path))  # before the text is read: a change in between is then seen
+        compiled = _compile_or_read(path, entry, defines)
+        _in_memory[request] = (stamps, compiled)
+    return compiled
+
+
+def _stamps(files: Iterable[Path]) -> Stamps:
+    """Each file's time of change and size: while they stand, its text need not be read again."""
+    found: Stamps = {}
+    for file in files:
+        status = file.stat() if file.exists() else None
+        found[file] = status and (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def _compile_or_read(path: Path, entry: str, defines: Sequence[str]) -> Compiled:
+    """The result kept on disk or, if there is none, a fresh one."""
+    nvrtc = _nvrtc()
+    version = ".".join(map(str, nvrtc.getVersion()))
+    options = _options(path, defines)
+    source_digest = digest(path)
+    key = hashlib.sha256(
+        json.dumps([source_digest, str(path), entry, options, version]).encode()
+    ).hexdigest()[:32]
+    found = _from_cache(key)
+    if found is None:
+        found = _compile(nvrtc, path, entry, options, version, source_digest)
+        _to_cache(key, found)
+    return replace(found, dynamic_smem_bytes=_dynamic_smem_bytes(path, entry))
+
+
+def source_path(stage_or_path: Stage | Path | str) -> Path:
+    """The .cu file of a Stage, of a stage's name, or of a path; BadInput if there is none."""
+    if isinstance(stage_or_path, str) and not stage_or_path.endswith(".cu"):
+        from .stages import stage as stage_named
+
+        stage_or_path = stage_named(stage_or_path)
+    path = Path(getattr(stage_or_path, "path", stage_or_path)).resolve()
+    if not path.is_file():
+        raise BadInput(
+            f"There is no CUDA source file {path}: give a stage of the ladder or the path of a .cu file."
+        )
+    return path
+
+
+def _compile(nvrtc, path: Path, entry: str, options: list[str], version: str, source_digest: str) -> Compiled:
+    start = time.perf_counter()
+    program = nvrtc.createProgram(path.read_text(), str(path), [], [])
+    try:
+        nvrtc.addNameExpression(program, entry)
+        try:
+            nvrtc.compileProgram(program, options)
+        except nvrtc.NVRTCError:
+            log = nvrtc.getProgramLog(program)
+            raise CompileError(first_error(log, path, entry), log) from None
+        log = nvrtc.getProgramLog(program)
+        symbol = nvrtc.getLoweredName(program, entry)
+        cubin = (
+            nvrtc.getCUBIN(program) + b"\0"
+        )  # CuPy drops the last byte, and the driver then refuses the file
+        ptx = nvrtc.getPTX(program).decode()
+    finally:
+        nvrtc.destroyProgram(program)
+    return Compiled(
+        path=path,
+        entry=entry,
+        symbol=symbol,
+        cubin=cubin,
+        ptx=ptx,
+        dynamic_smem_bytes=0,
+        seconds=time.perf_counter() - start,
+        nvrtc=version,
+        digest=source_digest,
+        log=log,
+        **parse_resources(log, symbol),
+    )
+
+
+def _options(path: Path, defines: Sequence[str]) -> list[str]:
+    folders = [f"-I{path.parent}", f"-I{KERNELS}"]  # the order in which source.included_files looks
+    options = [f"-arch={ARCHITECTURE}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", *folders]
+    headers = _cudart_headers()
+    if headers is not None:
+        options.append(f"-I{headers}")
+    return options + [f"-D{define}" for define in defines]
+
+
+def _cudart_headers() -> str | None:
+    """The folder of CUDA's own headers. Few sources need it, so None is no error here."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ImportError:
+        return None
+    return find_nvidia_header_directory("cudart")
+
+
+def _nvrtc():
+    """CuPy's binding of NVRTC, or MachineUnavailable in one sentence."""
+    try:
+        from cupy.cuda import nvrtc
+
+        nvrtc.getVersion()
+    except Exception as error:  # which one depends on what is missing: CuPy, the library or one of its parts
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise MachineUnavailable(
+            f"CUDA sources cannot be compiled here, NVRTC is missing ({reason}): on Linux or Windows run "
+            "`make setup`, or `pip install cupy-cuda13x 'cuda-toolkit[nvrtc,cudart]==13.*'` (no GPU is "
+            "needed); for macOS there is none."
+        ) from None
+    return nvrtc
+
+
+def _dynamic_smem_bytes(path: Path, entry: str) -> int:
+    """`SharedMemory<VSPLIT>::BYTES` of a stage file; 0 for a kernel that has none."""
+    v_split = re.match(r"kernel_a<(\d+)", entry)
+    if v_split is None:
+        return 0
+    return StageSource.load(path).constants(int(v_split.group(1)))["BYTES"]
+
+
+def _cache_folder() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("kda-learn") / "nvrtc"
+
+
+def _from_cache(key: str) -> Compiled | None:
+    """A kept result, or None; a file that is damaged or in an older form counts as absent."""
+    try:
+        values = json.loads((_cache_folder() / f"{key}.json").read_text())
+        cubin = (_cache_folder() / f"{key}.cubin").read_bytes()
+        if hashlib.sha256(cubin).hexdigest() != values.pop("cubin_sha256"):
+            return None
+        return Compiled(**values | {"cubin": cubin, "path": Path(values["path"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _to_cache(key: str, compiled: Compiled) -> None:
+    """Keep a result. A cache that cannot be written (full disk, read-only home) only costs time."""
+    values = asdict(compiled) | {
+        "path": str(compiled.path),
+        "cubin_sha256": hashlib.sha256(compiled.cubin).hexdigest(),
+    }
+    del values["cubin"]
+    try:
+        _write_atomically(_cache_folder() / f"{key}.cubin", compiled.cubin)
+        _write_atomically(_cache_folder() / f"{key}.json", json.dumps(values).encode())
+    except OSError:
+        pass
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    """Other processes see the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

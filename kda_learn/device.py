@@ -1,0 +1,172 @@
+"""Which GPU this computer has, and what state it is in: name, SMs, driver, memory, clocks, temperature."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .errors import MachineUnavailable
+
+# Bits of nvidia-smi's clocks_event_reasons.active (NVML's nvmlClocksEventReasons).
+CLOCK_LIMITS = {
+    0x1: "idle",
+    0x2: "application clock setting",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "synchronised boost",
+    0x20: "temperature (software)",
+    0x40: "temperature (hardware)",
+    0x80: "power brake",
+    0x100: "display clock setting",
+}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU. Memory in bytes; `compute_capability` is (9, 0) on Hopper; `cuda` is the CUDA runtime's
+    version.
+    """
+
+    index: int
+    name: str
+    sms: int
+    compute_capability: tuple[int, int]
+    driver: str
+    cuda: str
+    memory_bytes: int
+    memory_free_bytes: int
+    smem_per_block_bytes: int
+    pci_bus_id: str
+
+
+@dataclass(frozen=True)
+class ClockSample:
+    """What nvidia-smi reads at one moment; `limits` says what holds the clock down, if anything does."""
+
+    sm_mhz: float | None
+    memory_mhz: float | None
+    temperature_c: float | None
+    power_w: float | None
+    limits: tuple[str, ...]
+
+
+def describe(index: int = 0) -> Gpu:
+    """The GPU number `index`, as CUDA counts them.
+
+    Raises MachineUnavailable, with the reason, if there is none, no driver or no CuPy.
+    """
+    try:
+        import cupy
+    except Exception as error:  # CuPy raises several kinds when a library of its own is missing
+        raise MachineUnavailable(
+            f"No GPU can be used, CuPy does not load ({type(error).__name__}): run `make setup`, or `pip "
+            "install cupy-cuda13x` (cupy-cuda12x for a driver older than 580); without a GPU use "
+            "machine='emulator'."
+        ) from None
+    runtime = cupy.cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        raise MachineUnavailable(
+            f"No GPU can be used, the NVIDIA driver does not answer ({str(error).split(':')[0]}): install or "
+            "update it, or use machine='emulator'."
+        ) from None
+    if index >= count:
+        raise MachineUnavailable(
+            f"GPU number {index} was asked for and this computer shows {count}: give a smaller number, or "
+            "use machine='emulator'."
+        )
+    with cupy.cuda.Device(index):
+        properties = runtime.getDeviceProperties(index)
+        free, total = runtime.memGetInfo()
+        pci_bus_id = runtime.deviceGetPCIBusId(index)
+    return Gpu(
+        index=index,
+        name=properties["name"].decode(),
+        sms=properties["multiProcessorCount"],
+        compute_capability=(properties["major"], properties["minor"]),
+        driver=_driver_version(pci_bus_id) or f"for CUDA {_dotted(runtime.driverGetVersion())}",
+        cuda=_dotted(runtime.runtimeGetVersion()),
+        memory_bytes=total,
+        memory_free_bytes=free,
+        smem_per_block_bytes=properties["sharedMemPerBlockOptin"],
+        pci_bus_id=pci_bus_id,
+    )
+
+
+def hopper(index: int = 0) -> Gpu:
+    """As `describe`, for a GPU that can run the kernels: compute capability 9.0. MachineUnavailable for any
+    other.
+    """
+    gpu = describe(index)
+    if gpu.compute_capability != (9, 0):
+        major, minor = gpu.compute_capability
+        raise MachineUnavailable(
+            f"The GPU {gpu.name} has compute capability {major}.{minor} and the kernels are built for "
+            "Hopper, 9.0 (H100, H200, H20): use machine='emulator'."
+        )
+    return gpu
+
+
+def sample_clocks(gpu: Gpu) -> ClockSample | None:
+    """Clocks, temperature, power and clock limits now; None where nvidia-smi is missing or does not tell."""
+    for reasons in (
+        "clocks_event_reasons.active",
+        "clocks_throttle_reasons.active",
+    ):  # the second: before driver 535
+        fields = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", reasons)
+        values = _nvidia_smi(gpu.pci_bus_id, fields)
+        if values is not None:
+            return parse_clocks(values)
+    return None
+
+
+def parse_clocks(values: list[str]) -> ClockSample:
+    """The five values that `sample_clocks` asks for; a number the card does not give is None."""
+    numbers = [_number(value) for value in values[:4]]
+    try:
+        mask = int(values[4], 16)
+    except ValueError:
+        mask = 0
+    return ClockSample(*numbers, limits=tuple(name for bit, name in CLOCK_LIMITS.items() if mask & bit))
+
+
+def _number(value: str) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+@lru_cache
+def _driver_version(pci_bus_id: str) -> str | None:
+    values = _nvidia_smi(pci_bus_id, ("driver_version",))
+    return values[0] if values else None
+
+
+def _nvidia_smi(pci_bus_id: str, fields: tuple[str, ...]) -> list[str] | None:
+    """Read-only query of one card, named by its bus id since CUDA and nvidia-smi may number cards
+    differently.
+    """
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [
+        program,
+        f"--id={pci_bus_id}",
+        f"--query-gpu={','.join(fields)}",
+        "--format=csv,noheader,nounits",
+    ]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    values = [value.strip() for value in run.stdout.strip().split(",")]
+    return values if run.returncode == 0 and len(values) == len(fields) else None
+
+
+def _dotted(version: int) -> str:
+    """CUDA's integer version, 13000 for 13.0."""
+    return f"{version // 1000}.{version % 1000 // 10}"

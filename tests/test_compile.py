@@ -1,0 +1,224 @@
+"""compile.py and sass.py: NVRTC without a GPU, its report, its errors, the caches, the machine code."""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from kda_learn.compiler_log import CompileError, first_error, parse_resources
+from kda_learn.errors import BadInput, MachineUnavailable
+from kda_learn.sass import parse
+from kda_learn.stages import STAGES
+
+compiler = import_module("kda_learn.compile")  # `kda_learn.compile` is the function of that name
+
+KERNEL = """#include "scale.cuh"
+template <int FACTOR>
+__global__ void scale(float* x) {
+  __shared__ float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = times(FACTOR, s[63 - threadIdx.x]);
+}
+"""
+HEADER = "__device__ inline float times(float a, float b) { return a * b; }\n"
+
+
+@pytest.fixture(autouse=True)
+def fresh_caches(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiler, "_in_memory", {})
+
+
+@pytest.fixture
+def nvrtc():
+    try:
+        return compiler._nvrtc()
+    except MachineUnavailable as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def kernel(tmp_path) -> Path:
+    (tmp_path / "scale.cuh").write_text(HEADER)
+    path = tmp_path / "scale.cu"
+    path.write_text(KERNEL)
+    return path
+
+
+def test_compiles_and_reports(nvrtc, kernel):
+    compiled = compiler.compile(kernel, entry="scale<3>")
+    assert compiled.cubin.startswith(b"\x7fELF")
+    assert compiled.symbol in compiled.ptx
+    assert 0 < compiled.registers <= 32
+    assert (compiled.spill_bytes, compiled.stack_bytes) == (0, 0)
+    assert compiled.static_smem == 256
+    assert compiled.dynamic_smem_bytes == 0
+    assert compiled.nvrtc == ".".join(map(str, nvrtc.getVersion()))
+
+
+def test_defines_reach_the_source(nvrtc, tmp_path):
+    path = tmp_path / "sized.cu"
+    path.write_text(
+        "__global__ void sized(float* x) { __shared__ float s[SIZE]; s[threadIdx.x] = 1; x[0] = s[3]; }"
+    )
+    assert compiler.compile(path, entry="sized", defines=["SIZE=512"]).static_smem == 2048
+    assert compiler.compile(path, entry="sized", defines=["SIZE=1024"]).static_smem == 4096
+
+
+def test_a_spill_is_counted():
+    log = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'other' for 'sm_90a'
+ptxas info    : Function properties for other
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 10 registers, used 1 barriers
+ptxas info    : Compiling entry function 'mine' for 'sm_90a'
+ptxas info    : Function properties for mine
+    24 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 64 registers, used 1 barriers, 356 bytes cmem[0]
+"""
+    assert parse_resources(log, "mine") == {
+        "registers": 64,
+        "spill_bytes": 20,
+        "stack_bytes": 24,
+        "static_smem": 0,
+    }
+
+
+def test_a_changed_header_is_seen(nvrtc, kernel):
+    before = compiler.compile(kernel, entry="scale<3>")
+    assert compiler.compile(kernel, entry="scale<3>") is before
+    (kernel.parent / "scale.cuh").write_text(HEADER.replace("a * b", "a * b + 1.f"))
+    after = compiler.compile(kernel, entry="scale<3>")
+    assert after.cubin != before.cubin
+    assert after.digest != before.digest
+
+
+def test_another_process_finds_the_result_on_disk(nvrtc, kernel, monkeypatch):
+    before = compiler.compile(kernel, entry="scale<3>")
+    monkeypatch.setattr(compiler, "_in_memory", {})
+    monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled twice"))
+    assert compiler.compile(kernel, entry="scale<3>") == before
+
+
+@pytest.mark.parametrize("damage", ["cut cubin", "no json", "other json"])
+def test_a_damaged_cache_is_not_used(nvrtc, kernel, monkeypatch, damage):
+    before = compiler.compile(kernel, entry="scale<3>")
+    (cubin,) = compiler._cache_folder().glob("*.cubin")
+    report = cubin.with_suffix(".json")
+    if damage == "cut cubin":
+        cubin.write_bytes(before.cubin[:-100])
+    elif damage == "no json":
+        report.write_text("{")
+    else:
+        report.write_text(json.dumps({"registers": 3}))
+    monkeypatch.setattr(compiler, "_in_memory", {})
+    assert compiler.compile(kernel, entry="scale<3>").cubin == before.cubin
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(nvrtc, kernel, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert compiler.compile(kernel, entry="scale<3>").registers > 0
+
+
+def test_an_error_names_file_and_line(nvrtc, kernel):
+    kernel.write_text(KERNEL.replace("times(FACTOR", "thymes(FACTOR"))
+    with pytest.raises(CompileError, match=r'scale\.cu:7: identifier "thymes" is undefined') as raised:
+        compiler.compile(kernel, entry="scale<3>")
+    assert "thymes" in raised.value.log
+
+
+def test_an_error_in_a_header_names_the_header(nvrtc, kernel):
+    (kernel.parent / "scale.cuh").write_text(HEADER.replace("return", "returns"))
+    with pytest.raises(CompileError, match=r"scale\.cuh:1: "):
+        compiler.compile(kernel, entry="scale<3>")
+
+
+def test_an_entry_that_is_not_there(nvrtc, kernel):
+    with pytest.raises(CompileError, match="sale"):
+        compiler.compile(kernel, entry="sale<3>")
+
+
+def test_an_error_without_a_line():
+    log = "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)\n"
+    message = first_error(log, Path("big.cu"), "k")
+    assert "uses too much shared data" in message
+    assert "big.cu" in message
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(BadInput, match=r"no\.cu"):
+        compiler.compile(tmp_path / "no.cu", entry="k")
+
+
+def test_an_unknown_stage_is_named():
+    with pytest.raises(BadInput, match="s99"):
+        compiler.compile_stage("s99")
+
+
+def test_without_cupy_it_says_what_to_install(kernel, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", None)
+    with pytest.raises(MachineUnavailable, match=r"NVRTC is missing.*pip install cupy-cuda13x"):
+        compiler.compile(kernel, entry="scale<3>")
+
+
+@pytest.mark.parametrize(
+    ("v_split", "varlen", "snapshot_dtype", "entry"),
+    [(1, False, "float32", "kernel_a<1, false, float>"), (4, True, "bfloat16", "kernel_a<4, true, bf16>")],
+)
+def test_the_entry_of_a_variant(v_split, varlen, snapshot_dtype, entry):
+    assert compiler.kernel_entry(v_split, varlen, snapshot_dtype) == entry
+
+
+@pytest.mark.parametrize("v_split", [0, 3, 16, True, 2.0, "4", None])
+def test_a_v_split_no_stage_has(v_split):
+    with pytest.raises(BadInput, match=r"v_split is .*give 1, 2, 4 or 8"):
+        compiler.kernel_entry(v_split)
+
+
+def test_a_snapshot_type_no_stage_has():
+    with pytest.raises(BadInput, match=r"float16.*float32, bfloat16"):
+        compiler.kernel_entry(snapshot_dtype="float16")
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.id)
+def test_every_stage_compiles_without_spills(nvrtc, stage):
+    compiled = compiler.compile_stage(stage)
+    assert compiled.spill_bytes == 0
+    assert compiled.static_smem == 0
+    assert compiled.dynamic_smem_bytes == stage.source.constants(1)["BYTES"]
+
+
+def test_sass_has_the_kernels_lines(nvrtc, kernel):
+    try:
+        instructions = compiler.compile(kernel, entry="scale<3>").sass()
+    except MachineUnavailable as missing:
+        pytest.skip(str(missing))
+    by_opcode = {instruction.opcode.split(".")[0]: instruction for instruction in instructions}
+    assert Path(by_opcode["STS"].file).name == "scale.cu"
+    assert (by_opcode["STS"].line, by_opcode["BAR"].line) == (5, 6)
+    assert [instruction.address for instruction in instructions] == sorted(i.address for i in instructions)
+
+
+def test_sass_of_an_inlined_operation_counts_for_its_caller():
+    listing = """
+.text.k:
+\t//## File "/x/kernels/gpu.cuh", line 80 inlined at "/x/kernels/kernel_a/s12.cu", line 30
+\t//## File "/x/kernels/kernel_a/s12.cu", line 30 inlined at "/x/kernels/kernel_a/s12.cu", line 150
+\t//## File "/x/kernels/kernel_a/s12.cu", line 150
+        /*0000*/                   LDSM.16.M88.4 R4, [R2+UR4] ;
+        /*0010*/              @!P0 BRA `(.L_x_1) ;
+\t//## File "/x/kernels/kernel_a/s12.cu", line 151
+        /*0020*/                   EXIT ;
+//--------------------- .text.other --------------------------
+.text.other:
+        /*0000*/                   NOP;
+"""
+    load, branch, end = parse(listing, "k")
+    assert (load.opcode, load.line) == ("LDSM.16.M88.4", 30)
+    assert (branch.opcode, branch.line) == ("BRA", 30)
+    assert (end.address, end.line) == (0x20, 151)
