@@ -153,7 +153,7 @@ def _to_python(expression: str) -> str:
 
 
 def _choice(tokens: list[str]) -> tuple[str, list[str]]:
-    """Converts `a ? b : c` or a plain expression at the front of the tokens; gives it and the tokens behind."""
+    """Converts `a ? b : c`, or an expression without choice; gives it and the tokens left over."""
     condition, tokens = _plain(tokens)
     if tokens[:1] != ["?"]:
         return condition, tokens
@@ -165,7 +165,7 @@ def _choice(tokens: list[str]) -> tuple[str, list[str]]:
 
 
 def _plain(tokens: list[str]) -> tuple[str, list[str]]:
-    """Converts tokens up to the next ? or : or closing parenthesis; gives the text and the tokens behind."""
+    """Converts the tokens before the next ? or : or unopened ); gives them and the tokens left over."""
     words: list[str] = []
     while tokens and tokens[0] not in ("?", ":", ")"):
         token, tokens = tokens[0], tokens[1:]
@@ -181,7 +181,7 @@ def _plain(tokens: list[str]) -> tuple[str, list[str]]:
 
 
 def _value(node: ast.expr, value_of: Callable[[str], int]) -> int:
-    """The value of one node of Python's syntax tree. Raises SyntaxError for what the expressions may not hold."""
+    """The value of one node of the syntax tree. Raises SyntaxError for what expressions may not hold."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.Name):

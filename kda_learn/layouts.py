@@ -96,7 +96,7 @@ class Layout:
         return self.offset(np.arange(rows)[:, None], np.arange(columns)[None, :])
 
     def bank(self, row: ArrayLike, column: ArrayLike) -> NDArray[np.int64]:
-        """The shared-memory bank, 0 to 31, that holds element (row, column), for a tile at a multiple of 128 B."""
+        """The bank, 0 to 31, that holds element (row, column) of a tile that starts at bank 0."""
         return self.offset(row, column) // BANK_BYTES % BANKS
 
     def transposed(self) -> Layout:
@@ -143,7 +143,7 @@ def swizzled(
     atoms_first: Direction = "rows",
     element_bytes: int = 2,
 ) -> Layout:
-    """Atoms of 8 rows of `width` = 32, 64 or 128 contiguous bytes, their 16-byte chunks permuted (CuTe's SWn).
+    """Atoms of 8 rows of `width` = 32, 64 or 128 bytes, their 16-byte chunks permuted (CuTe's SW32 ...).
 
     `atoms_first` says in which direction the second atom lies: along the rows or along the columns.
     """

@@ -17,7 +17,9 @@ from .cpp import Block, blocks, evaluate, functions, line_of, strip_comments
 from .differences import Diff, Side, compare
 from .errors import BadInput
 
-KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+_PACKAGE = Path(__file__).resolve().parent
+_IN_A_WHEEL = _PACKAGE / "_kernels"
+KERNELS = _IN_A_WHEEL if _IN_A_WHEEL.is_dir() else _PACKAGE.parent / "kernels"
 
 _TITLE = re.compile(r"Stage (?P<stage>s\w+): (?P<text>.*)")
 _FIELDS = {"Was slow": "was_slow", "Now": "now", "Remains": "remains"}
@@ -25,8 +27,10 @@ _FIELD = re.compile(rf"(?P<field>{'|'.join(_FIELDS)}):\s*(?P<text>.*)")
 _BANNER = re.compile(r"\s*// ---- (?P<name>.+?) ----\s*")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"(?P<name>[^"]+)"', re.MULTILINE)
 _CONSTANT = re.compile(r"\bconstexpr\s+(?:u32|int|unsigned)\s+(?P<name>\w+)\s*=\s*(?P<expression>[^;]+);")
+_ELEMENT_BYTES = {"bf16": 2, "fp32": 4}
 _OVERLAY = re.compile(
-    r"overlay \[bytes (?P<size>[^\]]+)\]\s*(?P<contents>[^:]*?)(?:,? in (?P<sections>[^:]+))?(?:: *(?P<rest>.*))?"
+    r"overlay \[bytes (?P<size>[^\]]+)\]\s*(?P<contents>[^:]*?)"
+    r"(?:,? in (?P<sections>[^:]+))?(?:: *(?P<rest>.*))?"
 )
 
 
@@ -65,6 +69,11 @@ class Region:
     def contents(self) -> str:
         """Shape and type of what it holds, such as "[C][D] bf16"."""
         return self.description.partition(":")[0].strip()
+
+    @property
+    def element_bytes(self) -> int | None:
+        """Bytes of an element of a known type."""
+        return _ELEMENT_BYTES.get(self.contents.rpartition(" ")[2])
 
     @property
     def written_by(self) -> str:
@@ -139,8 +148,8 @@ class StageSource:
     def sections(self) -> dict[int, str]:
         """Line to section, for every line that lies in a function.
 
-        In a kernel the section is the last banner, `// ---- name ----`, or the kernel's name before the first;
-        in any other function it is the function's name.
+        In a kernel the section is the last banner, `// ---- name ----`, before the first one the kernel's
+        name; in any other function it is the function's name.
         """
         found: dict[int, str] = {}
         for function in functions(self.text):
@@ -163,14 +172,14 @@ class StageSource:
         return {constant.name: value_of(constant.name) for constant in self._file_constants + self._map}
 
     def regions(self, v_split: int = 1) -> list[Region]:
-        """The map of dynamic shared memory: the constants of `struct SharedMemory` that carry a comment.
+        """The map of dynamic shared memory: the constants of `struct SharedMemory` whose comment has a shape.
 
         Each is a byte offset, and a region ends where the next one starts, the last one at BYTES. Comments:
-        `<shape> <type>: <written by> .. <last read by>`, or, for an overlay,
-        `overlay [bytes <size>] <shape> <type>, in <section>, <section>: <remark>`.
+        `[rows][columns] <type>: <written by> .. <last read by>`, or, for an overlay,
+        `overlay [bytes <size>] [rows][columns] <type>, in <section>, <section>: <remark>`.
         """
         value_of = self._values(v_split)
-        described = [constant for constant in self._map if constant.comment]
+        described = [constant for constant in self._map if constant.comment.startswith(("[", "overlay"))]
         offsets = [value_of(constant.name) for constant in described]
         overlays = [_OVERLAY.fullmatch(constant.comment) for constant in described]
         ends = [value_of("BYTES")] if described else []

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from .differences import Diff
 from .errors import BadInput
-from .source import KERNELS, StageSource, diff
+from .source import KERNELS, StageSource
+from .source import diff as diff_sources
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,6 @@ class Stage:
     def idea(self) -> str:
         """What this stage does otherwise than its base: the header's "Now"."""
         return self.source.header.now
-
-    def diff(self) -> Diff:
-        """The difference from its base to it. Raises BadInput for the first stage, which has no base."""
-        if self.base is None:
-            raise BadInput(f"stage {self.id} was given, which has no base: choose a later one")
-        return diff(self.source, stage(self.base).source)
 
 
 LADDER = (
@@ -81,3 +76,15 @@ def stage(name: str) -> Stage:
             return candidate
     known = ", ".join(candidate.id for candidate in STAGES)
     raise BadInput(f"stage {name!r} was given, which this checkout does not have: choose one of {known}")
+
+
+def diff(name: str, base: str | None = None) -> Diff:
+    """How a stage's file differs from its base's, or from that of another stage; headers left out.
+
+    Raises BadInput for an unknown stage, and for the first one, which has no base.
+    """
+    changed = stage(name)
+    other = base or changed.base
+    if other is None:
+        raise BadInput(f"stage {changed.id} was given, which has no base: choose a later one or name a base")
+    return diff_sources(changed.source, stage(other).source)
