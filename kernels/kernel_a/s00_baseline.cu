@@ -1,8 +1,7 @@
 // Stage s00: five products, each by the whole block through shared memory
 // Was slow: this is where the ladder starts.
-// Now: the plain way to chain five matrix products in one block: each leaves its result in shared memory, a
-// barrier,
-//   and the next one picks it up. T1 alone is 64 KB of fp32.
+// Now: the plain way to chain five matrix products in one block: each leaves its result in shared memory,
+//   a barrier, and the next one picks it up. T1 alone is 64 KB of fp32.
 // Remains: one block fits an SM, 8 warps to hide every wait, and nine barriers a tile.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
@@ -134,8 +133,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -190,8 +189,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

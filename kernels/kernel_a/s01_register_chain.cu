@@ -1,11 +1,11 @@
 // Stage s01: G1, G2 and G3 chained in registers
 // Was slow: dU and dvcorr travel from product to product through fp32 buffers in shared memory, and every
-// handover
-//   is a barrier for the whole block.
-// Now: a warp carries its 16 columns from G1 to G3 in registers. movmatrix turns an accumulator into the next
-// B
-//   operand. dU's buffer is gone, and with it three barriers; one is new, since beta dvcorr takes kr's place.
-// Remains: T1 still lives in shared memory. The block misses sharing an SM with a second one by 576 bytes.
+//   handover is a barrier for the whole block.
+// Now: a warp carries its 16 columns from G1 to G3 in registers. movmatrix turns an accumulator into the
+//   next B operand. dU's buffer is gone, and with it three barriers; one is new, since beta dvcorr takes
+//   kr's place.
+// Remains: T1 still lives in shared memory. The block misses sharing an SM with a second one by 576
+//   bytes.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -179,8 +179,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

@@ -1,10 +1,8 @@
 // Stage s02: G4, G5 and the combine in registers, T1 gone
-// Was slow: T1, 64 KB of fp32, lives in shared memory because all warps work on all of it: one block fits an
-// SM, and
-//   every step ends in a barrier.
-// Now: a warp owns 16 columns of dS from G1 to the combine. Its piece of T1 fits its registers, nobody else
-// reads it,
-//   and the chain needs no barrier.
+// Was slow: T1, 64 KB of fp32, lives in shared memory because all warps work on all of it: one block fits
+//   an SM, and every step ends in a barrier.
+// Now: a warp owns 16 columns of dS from G1 to the combine. Its piece of T1 fits its registers, nobody
+//   else reads it, and the chain needs no barrier.
 // Remains: the load-store pipe is full: operands are read element by element.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
@@ -125,8 +123,8 @@ __global__ void __launch_bounds__(THREADS, 4)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -181,8 +179,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

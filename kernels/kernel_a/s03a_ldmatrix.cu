@@ -1,8 +1,8 @@
 // Stage s03a: operands through ldmatrix
 // Was slow: operands are read element by element: a 16 x 16 fragment costs a lane four to eight loads.
 // Now: one ldmatrix loads the fragment, its .trans form turns it on the way. The layouts stay plain.
-// Remains: fewer instructions, the same collisions: rows 256 bytes apart put the 8 rows of a matrix into the
-// same banks.
+// Remains: fewer instructions, the same collisions: rows 256 bytes apart put the 8 rows of a matrix into
+//   the same banks.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(THREADS, 4)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -139,8 +139,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

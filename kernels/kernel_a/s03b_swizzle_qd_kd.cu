@@ -1,10 +1,8 @@
 // Stage s03b: qd and kd interleaved
 // Was slow: ldmatrix reads 8 rows of 16 bytes at a time, and rows of qd and kd are 256 bytes apart: all 8
-// rows fall in
-//   the same banks and take 8 wavefronts instead of one.
-// Now: qd and kd in interleaved core matrices, whose 8 rows are 128 contiguous bytes. R1 writes them where G4
-// and G5
-//   read them: nothing else changes.
+//   rows fall in the same banks and take 8 wavefronts instead of one.
+// Now: qd and kd in interleaved core matrices, whose 8 rows are 128 contiguous bytes. R1 writes them
+//   where G4 and G5 read them: nothing else changes.
 // Remains: kr and dS still lie in plain rows.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
@@ -95,8 +93,8 @@ __global__ void __launch_bounds__(THREADS, 4)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -142,8 +140,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

@@ -1,7 +1,7 @@
 // Stage s04: kr interleaved
 // Was slow: G2 reads kr through ldmatrix from plain rows of 256 bytes: the 8 rows of a core matrix share
-// their banks. Now: kr in interleaved core matrices, read by plain ldmatrix (memory holds the order that A
-// wants). Remains: dS, the largest operand, still lies in plain rows.
+//   their banks. Now: kr in interleaved core matrices, read by plain ldmatrix (memory holds the order
+//   that A wants). Remains: dS, the largest operand, still lies in plain rows.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"
@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(THREADS, 4)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -138,8 +138,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

@@ -1,10 +1,8 @@
 // Stage s05: dS interleaved, read both ways
 // Was slow: dS is the largest operand, read by G2 along k, by the snapshot and the combine across it, and
-// written back
-//   two bytes at a time: on plain rows every one of these collides.
-// Now: dS in interleaved core matrices. The same bytes serve ldmatrix along k and ldmatrix.trans across it,
-// and the
-//   combine writes whole core matrices with stmatrix.trans.
+//   written back two bytes at a time: on plain rows every one of these collides.
+// Now: dS in interleaved core matrices. The same bytes serve ldmatrix along k and ldmatrix.trans across
+//   it, and the combine writes whole core matrices with stmatrix.trans.
 // Remains: R1 writes qd, kd and kr by scalars, whose lanes collide.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
@@ -87,8 +85,8 @@ __global__ void __launch_bounds__(THREADS, 4)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -134,8 +132,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

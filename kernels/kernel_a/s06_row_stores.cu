@@ -1,9 +1,8 @@
 // Stage s06: R1 writes 16-byte rows
 // Was slow: R1 writes qd, kd and kr two bytes at a time: 192 store instructions a tile in each warp, most
-// with conflicts. Now: a lane holds 8 neighbouring features of its token, one 16-byte row of a core matrix,
-// and writes it at once.
-//   stmatrix would write the same bytes; with this lane map a plain 16-byte store needs no exchange between
-//   lanes.
+//   with conflicts. Now: a lane holds 8 neighbouring features of its token, one 16-byte row of a core
+//   matrix, and writes it at once. stmatrix would write the same bytes; with this lane map a plain
+//   16-byte store needs no exchange between lanes.
 // Remains: R1 waits for q, k and gc from global memory, read by scalars.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
@@ -86,8 +85,8 @@ __global__ void __launch_bounds__(THREADS, 4)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -133,8 +132,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

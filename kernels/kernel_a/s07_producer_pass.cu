@@ -1,9 +1,10 @@
 // Stage s07: a producer pass interleaves mqk, inv and do (a dead end)
-// Was slow: the chain reads mqk, inv and do through ldmatrix from plain rows, whose rows of 16 bytes collide.
-// Now: the copies land in raw twins, and before the chain all threads carry them over to interleaved places.
-// Remains: the conflicts are gone, and their cost was hidden: what binds is R1's wait for global memory. The
-// pass and
-//   its barrier come on top.
+// Was slow: the chain reads mqk, inv and do through ldmatrix from plain rows, whose rows of 16 bytes
+//   collide.
+// Now: the copies land in raw twins, and before the chain all threads carry them over to interleaved
+//   places.
+// Remains: the conflicts are gone, and their cost was hidden: what binds is R1's wait for global memory.
+//   The pass and its barrier come on top.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"
@@ -90,8 +91,8 @@ __global__ void __launch_bounds__(THREADS, 4)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -137,8 +138,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     const bf16* q_row = q + (token * H + head) * D + (row * H * D + feature);
     const bf16* k_row = k + (token * H + head) * D + (row * H * D + feature);

@@ -1,10 +1,9 @@
 // Stage s08: q, k and gc prefetched by cp.async
 // Was slow: R1 reads q, k and gc straight from global memory, two or four bytes at a time, and waits for
-// each. Now: the tile's first instructions copy them to shared memory asynchronously, in a group of their
-// own, while the
-//   snapshot is written. The 16 KB cost one of the four blocks that fit an SM.
-// Remains: mqk, inv and do are still read from plain rows, and R1's reads of q, k and gc conflict in shared
-// memory.
+//   each. Now: the tile's first instructions copy them to shared memory asynchronously, in a group of
+//   their own, while the snapshot is written. The 16 KB cost one of the four blocks that fit an SM.
+// Remains: mqk, inv and do are still read from plain rows, and R1's reads of q, k and gc conflict in
+//   shared memory.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"
@@ -93,8 +92,8 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -154,8 +153,7 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     cp_async_wait<1>();
     __syncthreads();

@@ -1,10 +1,10 @@
 // Stage s09: mqk, inv and do scattered to interleaved places by their own copies
 // Was slow: the chain reads mqk, inv and do through ldmatrix from plain rows, whose 8 rows of 16 bytes
-// collide. Now: each 16-byte cp.async lands where the interleaved layout wants it. A layout that moves whole
-// 16-byte chunks
-//   costs an asynchronous copy nothing: no pass over the data, no barrier, no byte of shared memory more.
+//   collide. Now: each 16-byte cp.async lands where the interleaved layout wants it. A layout that moves
+//   whole 16-byte chunks costs an asynchronous copy nothing: no pass over the data, no barrier, no byte
+//   of shared memory more.
 // Remains: R1 reads q, k and gc one token per lane from unpadded rows: its reads are most of the excess
-// wavefronts.
+//   wavefronts.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"
@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -154,8 +154,7 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     cp_async_wait<1>();
     __syncthreads();

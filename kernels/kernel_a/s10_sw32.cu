@@ -1,10 +1,8 @@
 // Stage s10: dS in SW32 (a dead end)
 // Was slow: nothing that this changes. The interleaved layout permutes no bits, which looks like a layout
-// that does
-//   not spread banks, and a profile still counts conflicts.
-// Now: dS in the 32-byte XOR swizzle. ldmatrix and stmatrix find it as free of conflicts as before, for an
-// XOR in
-//   every address.
+//   that does not spread banks, and a profile still counts conflicts.
+// Now: dS in the 32-byte XOR swizzle. ldmatrix and stmatrix find it as free of conflicts as before, for
+//   an XOR in every address.
 // Remains: the conflicts that the profile counts are R1's reads of q, k and gc, not dS.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
@@ -94,8 +92,8 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -155,8 +153,7 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     cp_async_wait<1>();
     __syncthreads();

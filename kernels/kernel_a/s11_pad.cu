@@ -1,11 +1,11 @@
 // Stage s11: rows of q, k and gc padded
-// Was slow: rows of q and k are 256 bytes apart, rows of gc 512: whole multiples of the 128 bytes that the 32
-// banks
-//   span, so R1's 16 tokens at one feature all fall in one bank and every read takes up to 32 wavefronts.
-// Now: 8 elements of padding in a row of q and k, 4 in a row of gc. Neighbouring tokens lie 4 banks apart,
-// and rows
-//   still start on the 16 bytes that cp.async copies at once.
-// Remains: rows 4 banks apart spread 16 tokens over 8 banks only: R1's 2-byte reads still take 4 wavefronts.
+// Was slow: rows of q and k are 256 bytes apart, rows of gc 512: whole multiples of the 128 bytes that
+//   the 32 banks span, so R1's 16 tokens at one feature all fall in one bank and every read takes up to
+//   32 wavefronts.
+// Now: 8 elements of padding in a row of q and k, 4 in a row of gc. Neighbouring tokens lie 4 banks
+//   apart, and rows still start on the 16 bytes that cp.async copies at once.
+// Remains: rows 4 banks apart spread 16 tokens over 8 banks only: R1's 2-byte reads still take 4
+//   wavefronts.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"
@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -155,8 +155,7 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     cp_async_wait<1>();
     __syncthreads();

@@ -1,14 +1,12 @@
 // Stage s12: rows of q and k 130 elements apart, copied 4 bytes at a time
-// Was slow: with 16-byte copies the row stride of q and k is a multiple of 8 elements, and then 16 tokens at
-// one
-//   feature lie in at most 8 banks: R1's 2-byte reads take 4 wavefronts each, whatever the padding.
-// Now: the stride is 130 elements, 65 words of 4 bytes. 65 is odd, so 16 tokens lie in 16 banks and a read
-// takes one
-//   wavefront. Such rows start on 4-byte addresses only, so q and k are copied by 4-byte cp.async: four times
-//   as many.
-// Remains: R1 reads two bytes at a time, its copies are hidden behind the snapshot alone, and warps without a
-// column
-//   block idle in the chain when the state is split.
+// Was slow: with 16-byte copies the row stride of q and k is a multiple of 8 elements, and then 16 tokens
+//   at one feature lie in at most 8 banks: R1's 2-byte reads take 4 wavefronts each, whatever the
+//   padding.
+// Now: the stride is 130 elements, 65 words of 4 bytes. 65 is odd, so 16 tokens lie in 16 banks and a
+//   read takes one wavefront. Such rows start on 4-byte addresses only, so q and k are copied by 4-byte
+//   cp.async: four times as many.
+// Remains: R1 reads two bytes at a time, its copies are hidden behind the snapshot alone, and warps
+//   without a column block idle in the chain when the state is split.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"
@@ -97,8 +95,8 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -161,8 +159,7 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     cp_async_wait<1>();
     __syncthreads();

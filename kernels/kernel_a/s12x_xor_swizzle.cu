@@ -1,9 +1,8 @@
 // Stage s12x: an XOR swizzle of q and k instead of padding (a dead end)
 // Was slow: R1's 2-byte reads of q and k take 4 wavefronts each with padded rows.
-// Now: q and k in the 128-byte XOR swizzle. It permutes whole 16-byte chunks, and lanes that read the same 2
-// bytes of
-//   their chunks can reach 8 of the 32 banks, whatever the permutation: 32 lanes take at least 4 wavefronts.
-//   This kernel attains that bound and gets no further.
+// Now: q and k in the 128-byte XOR swizzle. It permutes whole 16-byte chunks, and lanes that read the
+//   same 2 bytes of their chunks can reach 8 of the 32 banks, whatever the permutation: 32 lanes take at
+//   least 4 wavefronts. This kernel attains that bound and gets no further.
 // Remains: to spread R1's reads, rows must be cut finer than 16 bytes.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
@@ -92,8 +91,8 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
   const u32 tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   const u32 n = blockIdx.x, head = blockIdx.y, first_col = blockIdx.z * DV;
   const Sequence sequence = find_sequence<VARLEN>(n, cu_seqlens, T, C);
-  const long long state =
-      ((long long)n * H + head) * D * D + first_col;  // this block's columns of dht and ds0
+  // This block's columns of dht and ds0.
+  const long long state = ((long long)n * H + head) * D * D + first_col;
 
   // ---- start ----
   for (u32 i = tid; i < D * DV; i += THREADS) {
@@ -153,8 +152,7 @@ __global__ void __launch_bounds__(THREADS, VSPLIT == 1 ? 3 : 2)
     }
 
     // ---- r1 ----
-    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token, in both
-    // phases.
+    // Rebuild qd, kd and kr from q, k and gc. A lane owns 8 neighbouring features of one token.
     const u32 row = lane % 16, feature = 64 * (warp / 4) + 8 * (warp % 4) + 32 * (lane / 16);
     cp_async_wait<1>();
     __syncthreads();
