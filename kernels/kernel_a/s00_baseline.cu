@@ -1,7 +1,7 @@
 // Stage s00: five products, each by the whole block through shared memory
 // Was slow: this is where the ladder starts.
-// Now: the plain way to chain five matrix products in one block: each leaves its result in shared memory,
-//   a barrier, and the next one picks it up. T1 alone is 64 KB of fp32.
+// Now: the plain way to chain five matrix products in one block: each leaves its result in shared memory, a
+//   barrier, and the next one picks it up. T1 alone is 64 KB of fp32.
 // Remains: one block fits an SM, 8 warps to hide every wait, and nine barriers a tile.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"

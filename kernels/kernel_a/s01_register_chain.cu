@@ -4,8 +4,7 @@
 // Now: a warp carries its 16 columns from G1 to G3 in registers. movmatrix turns an accumulator into the
 //   next B operand. dU's buffer is gone, and with it three barriers; one is new, since beta dvcorr takes
 //   kr's place.
-// Remains: T1 still lives in shared memory. The block misses sharing an SM with a second one by 576
-//   bytes.
+// Remains: T1 still lives in shared memory. The block misses sharing an SM with a second one by 576 bytes.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"

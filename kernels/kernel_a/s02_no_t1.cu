@@ -1,8 +1,8 @@
 // Stage s02: G4, G5 and the combine in registers, T1 gone
 // Was slow: T1, 64 KB of fp32, lives in shared memory because all warps work on all of it: one block fits
 //   an SM, and every step ends in a barrier.
-// Now: a warp owns 16 columns of dS from G1 to the combine. Its piece of T1 fits its registers, nobody
-//   else reads it, and the chain needs no barrier.
+// Now: a warp owns 16 columns of dS from G1 to the combine. Its piece of T1 fits its registers, nobody else
+//   reads it, and the chain needs no barrier.
 // Remains: the load-store pipe is full: operands are read element by element.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"

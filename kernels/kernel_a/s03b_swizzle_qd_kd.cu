@@ -1,8 +1,8 @@
 // Stage s03b: qd and kd interleaved
 // Was slow: ldmatrix reads 8 rows of 16 bytes at a time, and rows of qd and kd are 256 bytes apart: all 8
 //   rows fall in the same banks and take 8 wavefronts instead of one.
-// Now: qd and kd in interleaved core matrices, whose 8 rows are 128 contiguous bytes. R1 writes them
-//   where G4 and G5 read them: nothing else changes.
+// Now: qd and kd in interleaved core matrices, whose 8 rows are 128 contiguous bytes. R1 writes them where
+//   G4 and G5 read them: nothing else changes.
 // Remains: kr and dS still lie in plain rows.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"

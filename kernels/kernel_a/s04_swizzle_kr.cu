@@ -1,7 +1,8 @@
 // Stage s04: kr interleaved
 // Was slow: G2 reads kr through ldmatrix from plain rows of 256 bytes: the 8 rows of a core matrix share
-//   their banks. Now: kr in interleaved core matrices, read by plain ldmatrix (memory holds the order
-//   that A wants). Remains: dS, the largest operand, still lies in plain rows.
+//   their banks.
+// Now: kr in interleaved core matrices, read by plain ldmatrix (memory holds the order that A wants).
+// Remains: dS, the largest operand, still lies in plain rows.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"

@@ -1,8 +1,8 @@
 // Stage s05: dS interleaved, read both ways
 // Was slow: dS is the largest operand, read by G2 along k, by the snapshot and the combine across it, and
 //   written back two bytes at a time: on plain rows every one of these collides.
-// Now: dS in interleaved core matrices. The same bytes serve ldmatrix along k and ldmatrix.trans across
-//   it, and the combine writes whole core matrices with stmatrix.trans.
+// Now: dS in interleaved core matrices. The same bytes serve ldmatrix along k and ldmatrix.trans across it,
+//   and the combine writes whole core matrices with stmatrix.trans.
 // Remains: R1 writes qd, kd and kr by scalars, whose lanes collide.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"

@@ -1,9 +1,10 @@
 // Stage s08: q, k and gc prefetched by cp.async
 // Was slow: R1 reads q, k and gc straight from global memory, two or four bytes at a time, and waits for
-//   each. Now: the tile's first instructions copy them to shared memory asynchronously, in a group of
-//   their own, while the snapshot is written. The 16 KB cost one of the four blocks that fit an SM.
-// Remains: mqk, inv and do are still read from plain rows, and R1's reads of q, k and gc conflict in
-//   shared memory.
+//   each.
+// Now: the tile's first instructions copy them to shared memory asynchronously, in a group of their own,
+//   while the snapshot is written. The 16 KB cost one of the four blocks that fit an SM.
+// Remains: mqk, inv and do are still read from plain rows, and R1's reads of q, k and gc conflict in shared
+//   memory.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"

@@ -1,8 +1,9 @@
 // Stage s09: mqk, inv and do scattered to interleaved places by their own copies
 // Was slow: the chain reads mqk, inv and do through ldmatrix from plain rows, whose 8 rows of 16 bytes
-//   collide. Now: each 16-byte cp.async lands where the interleaved layout wants it. A layout that moves
-//   whole 16-byte chunks costs an asynchronous copy nothing: no pass over the data, no barrier, no byte
-//   of shared memory more.
+//   collide.
+// Now: each 16-byte cp.async lands where the interleaved layout wants it. A layout that moves whole 16-byte
+//   chunks costs an asynchronous copy nothing: no pass over the data, no barrier, no byte of shared memory
+//   more.
 // Remains: R1 reads q, k and gc one token per lane from unpadded rows: its reads are most of the excess
 //   wavefronts.
 #include "gpu.cuh"

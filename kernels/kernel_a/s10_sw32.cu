@@ -1,8 +1,8 @@
 // Stage s10: dS in SW32 (a dead end)
 // Was slow: nothing that this changes. The interleaved layout permutes no bits, which looks like a layout
 //   that does not spread banks, and a profile still counts conflicts.
-// Now: dS in the 32-byte XOR swizzle. ldmatrix and stmatrix find it as free of conflicts as before, for
-//   an XOR in every address.
+// Now: dS in the 32-byte XOR swizzle. ldmatrix and stmatrix find it as free of conflicts as before, for an
+//   XOR in every address.
 // Remains: the conflicts that the profile counts are R1's reads of q, k and gc, not dS.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"

@@ -1,9 +1,9 @@
 // Stage s11: rows of q, k and gc padded
-// Was slow: rows of q and k are 256 bytes apart, rows of gc 512: whole multiples of the 128 bytes that
-//   the 32 banks span, so R1's 16 tokens at one feature all fall in one bank and every read takes up to
-//   32 wavefronts.
-// Now: 8 elements of padding in a row of q and k, 4 in a row of gc. Neighbouring tokens lie 4 banks
-//   apart, and rows still start on the 16 bytes that cp.async copies at once.
+// Was slow: rows of q and k are 256 bytes apart, rows of gc 512: whole multiples of the 128 bytes that the
+//   32 banks span, so R1's 16 tokens at one feature all fall in one bank and every read takes up to 32
+//   wavefronts.
+// Now: 8 elements of padding in a row of q and k, 4 in a row of gc. Neighbouring tokens lie 4 banks apart,
+//   and rows still start on the 16 bytes that cp.async copies at once.
 // Remains: rows 4 banks apart spread 16 tokens over 8 banks only: R1's 2-byte reads still take 4
 //   wavefronts.
 #include "gpu.cuh"

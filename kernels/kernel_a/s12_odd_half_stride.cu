@@ -1,12 +1,11 @@
 // Stage s12: rows of q and k 130 elements apart, copied 4 bytes at a time
 // Was slow: with 16-byte copies the row stride of q and k is a multiple of 8 elements, and then 16 tokens
-//   at one feature lie in at most 8 banks: R1's 2-byte reads take 4 wavefronts each, whatever the
-//   padding.
-// Now: the stride is 130 elements, 65 words of 4 bytes. 65 is odd, so 16 tokens lie in 16 banks and a
-//   read takes one wavefront. Such rows start on 4-byte addresses only, so q and k are copied by 4-byte
+//   at one feature lie in at most 8 banks: R1's 2-byte reads take 4 wavefronts each, whatever the padding.
+// Now: the stride is 130 elements, 65 words of 4 bytes. 65 is odd, so 16 tokens lie in 16 banks and a read
+//   takes one wavefront. Such rows start on 4-byte addresses only, so q and k are copied by 4-byte
 //   cp.async: four times as many.
-// Remains: R1 reads two bytes at a time, its copies are hidden behind the snapshot alone, and warps
-//   without a column block idle in the chain when the state is split.
+// Remains: R1 reads two bytes at a time, its copies are hidden behind the snapshot alone, and warps without
+//   a column block idle in the chain when the state is split.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
 #include "layouts.cuh"

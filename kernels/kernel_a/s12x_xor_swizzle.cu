@@ -1,8 +1,8 @@
 // Stage s12x: an XOR swizzle of q and k instead of padding (a dead end)
 // Was slow: R1's 2-byte reads of q and k take 4 wavefronts each with padded rows.
-// Now: q and k in the 128-byte XOR swizzle. It permutes whole 16-byte chunks, and lanes that read the
-//   same 2 bytes of their chunks can reach 8 of the 32 banks, whatever the permutation: 32 lanes take at
-//   least 4 wavefronts. This kernel attains that bound and gets no further.
+// Now: q and k in the 128-byte XOR swizzle. It permutes whole 16-byte chunks, and lanes that read the same
+//   2 bytes of their chunks can reach 8 of the 32 banks, whatever the permutation: 32 lanes take at least 4
+//   wavefronts. This kernel attains that bound and gets no further.
 // Remains: to spread R1's reads, rows must be cut finer than 16 bytes.
 #include "gpu.cuh"
 #include "kernel_a/problem.cuh"
