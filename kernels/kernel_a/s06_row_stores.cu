@@ -1,6 +1,6 @@
 // Stage s06: R1 writes 16-byte rows
-// Was slow: R1 writes qd, kd and kr two bytes at a time: 192 store instructions a tile in each warp, most
-//   with conflicts.
+// Was slow: R1 writes qd, kd and kr two bytes at a time: 192 store instructions a tile, most with
+//   conflicts.
 // Now: a lane holds 8 neighbouring features of its token, one 16-byte row of a core matrix, and writes it
 //   at once. stmatrix would write the same bytes; with this lane map a plain 16-byte store needs no
 //   exchange between lanes.
