@@ -84,7 +84,7 @@ def gate(actual: Results, truth: Results, simulated: Results) -> GateResult:
     Where the simulation's own error is below a tenth of its median over the problem, a tenth of the median
     counts instead. Two correct kernels differ where a value lies almost midway between two bf16 numbers; in a
     matrix that happens to be nearly exact, such a flip is a large part of a tiny error. Elsewhere it is
-    nothing: simulations whose operands differ in the last float32 bits agree within 2 % per matrix, at weak
+    nothing: simulations whose operands differ in the last float32 bits agree within 3 % per matrix, at weak
     and at strong gates. The floor is far below one bf16 rounding, so it hides no mistake, and it does not
     soften an all-zero truth, where only exact zeros pass.
     """

@@ -42,8 +42,8 @@ def prepare(
 
     Everything is computed in float64 from gc as returned (rounded to float32) and rounded once, so NumPy and
     torch agree but for ties. It is safe for gates of any strength and for keys that are nearly the same
-    (`tile_math`). Rows past a sequence's end: gc repeats the last valid row, INV and Mqk are as for q = k =
-    0.
+    (`tile_math`). In rows past a sequence's end gc repeats the last valid row, and INV and Mqk are those of
+    q = k = 0.
 
     Raises BadInput for a shape, type, device or value that does not fit.
     """
