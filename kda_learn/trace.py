@@ -88,15 +88,13 @@ def rows(launch: Launch, source: StageSource, *, v_split: int = 1) -> list[Row]:
     region_of = _regions_of(accesses, source, regions, np.array(in_source, dtype=bool))
     fields = [accesses[name].astype(np.int64) for name in ("file", "line", "op", "bytes")]
     keys, group = np.unique(np.stack([*fields, region_of], axis=1), axis=0, return_inverse=True)
-    by_group = np.split(
-        np.argsort(group.reshape(-1), kind="stable"), np.cumsum(np.bincount(group.reshape(-1)))
-    )
     result = []
-    for (file, line, op, width, region), members in zip(keys.tolist(), by_group, strict=False):
+    for index, (file, line, op, width, region) in enumerate(keys.tolist()):
+        members = accesses[group.reshape(-1) == index]
         name = str(launch.operations[op])
         section = source.sections.get(line, "") if in_source[file] else Path(launch.files[file]).name
         region_name = regions[region].name if region >= 0 else ""
-        result.append(_row(line, section, region_name, name, width, accesses[members]))
+        result.append(_row(line, section, region_name, name, width, members))
     return result
 
 
