@@ -70,8 +70,9 @@ def unit_lower_inverse(lower: Array) -> Array:
     """(I + lower)^-1 by forward substitution, for a strictly lower triangular `lower` [..., C, C].
 
     Row i of the inverse is e_i minus lower[i, :i] times the rows above it. The well-known product
-    (I - L)(I + L^2)(I + L^4)(I + L^8) equals it on paper, but L^8 grows to thousands when keys are nearly the same, and
-    what should cancel then drowns in rounding (or overflows to NaN); substitution keeps every number small.
+    (I - L)(I + L^2)(I + L^4)(I + L^8) equals it on paper, but L^8 grows to thousands when keys are
+    nearly the same, and what should cancel then drowns in rounding (or overflows to NaN); substitution keeps
+    every number small.
     """
     inverse = _zeros(lower.shape, like=lower)
     for row in range(CHUNK):
