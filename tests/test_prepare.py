@@ -44,9 +44,9 @@ def bits(tensor: torch.Tensor) -> np.ndarray:
     return tensor.view(torch.uint16).numpy()
 
 
-def assert_bf16_close(actual: np.ndarray, expected: np.ndarray, slack: float = 1.0) -> None:
-    """Bits against numbers: within `slack` roundings of each number, or near zero."""
-    np.testing.assert_allclose(from_bf16(actual), expected, rtol=slack * BF16_ROUNDING, atol=1e-7)
+def assert_bf16_close(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Bits against numbers: within one rounding of each number."""
+    np.testing.assert_allclose(from_bf16(actual), expected, rtol=BF16_ROUNDING, atol=1e-7)
 
 
 def expected_tile(inputs: dict[str, np.ndarray], tokens: slice, head: int) -> tuple[np.ndarray, ...]:
