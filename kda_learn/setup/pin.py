@@ -15,7 +15,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 # PyTorch is chosen by hand: it decides which CUDA libraries can stand beside it.
 TORCH = {
-    "cpu": ("2.13.0", "cuda13", "No NVIDIA driver: the CPU machine runs the kernels, NVRTC still compiles them."),
+    "cpu": (
+        "2.13.0",
+        "cuda13",
+        "No NVIDIA driver: the CPU machine runs the kernels, NVRTC still compiles them.",
+    ),
     "cuda12": ("2.10.0", "cuda12", "A driver below 580. PyTorch 2.10 is the last CUDA 12 build."),
     "cuda13": ("2.12.1", "cuda13", "A driver from 580 on. This PyTorch is a CUDA 13.0 build."),
 }
@@ -34,7 +38,7 @@ def resolve(set_name: str) -> list[str]:
     pins = {}
     for package in packages:
         name = re.sub(r"[-_.]+", "-", package["name"]).lower()
-        # A local version such as +cpu names a build, not a release: `torch==2.13.0` accepts each of its builds.
+        # A local version such as +cpu names a build: `torch==2.13.0` accepts every build of that release.
         pins[name] = package["version"].split("+")[0]
     pins.pop("kda-learn")
     return [f"{name}=={version}" for name, version in sorted(pins.items())]

@@ -1,0 +1,55 @@
+# make learn        set up, look at this computer, check Kernel A, open the notebooks
+# make test         set up and run all tests; needs no GPU
+PYTHON ?= python3
+VENV ?= .venv
+SET ?= auto
+TORCH ?= auto
+EXTRAS ?= learn
+ARGS ?=
+
+BIN := $(VENV)/bin
+KERNEL_FILES = $(shell find kernels -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.h')
+# The version is asked for first: an older Python could not even read the program that would complain.
+SETUP = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+  { echo "$(PYTHON) is missing or older than Python 3.11: install a newer one and name it, PYTHON=python3.12."; exit 1; }; \
+  $(PYTHON) kda_learn/setup/install.py --venv $(VENV) --set $(SET) --torch $(TORCH) --extras
+
+.PHONY: help learn setup test-setup test check lint format
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make learn    set up .venv, say what this computer can do, check Kernel A, open JupyterLab on work/"
+	@echo "              on a server: make learn ARGS=--no-browser"
+	@echo "make test     set up and run the tests; needs no GPU; ARGS=... goes to pytest"
+	@echo "make setup    set up only; EXTRAS=learn,test,site chooses what for"
+	@echo "make check    every stage against float64, races and wavefronts, on the GPU or on the CPU machine"
+	@echo "make lint     ruff and clang-format, changing nothing;  make format: let them rewrite the files"
+	@echo
+	@echo "SET=cpu|cuda12|cuda13  the set of packages (default: by the NVIDIA driver)"
+	@echo "TORCH=cpu|none         PyTorch's CPU build, or no PyTorch (default: what fits the set)"
+	@echo "PYTHON=python3.12, VENV=folder, PIP_INDEX_URL=address, PIP_FIND_LINKS=folder"
+
+setup:
+	@$(SETUP) $(EXTRAS)
+
+test-setup:
+	@$(SETUP) learn,test
+
+learn: setup
+	@$(BIN)/python -m kda_learn.setup.learn $(ARGS)
+
+test: test-setup
+	$(BIN)/python -m pytest $(ARGS)
+
+check: setup
+	$(BIN)/kda-learn check --all $(ARGS)
+
+lint: test-setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(KERNEL_FILES)
+
+format: test-setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(KERNEL_FILES)

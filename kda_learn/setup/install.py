@@ -1,0 +1,150 @@
+"""`make setup`: say what is coming, install it into .venv, mark it finished.
+
+Runs under the Python of the system, before anything is installed: standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[2])  # kda_learn is not installed yet
+
+from kda_learn.setup.machine import Facts, look
+from kda_learn.setup.plan import REPOSITORY, Plan, SetupError, cpu_torch_version, make_plan, preflight
+
+MARK = "made-by-kda-learn"
+STAMP = "finished.json"
+
+
+def install(facts: Facts, plan: Plan, venv: Path, *, torch_asked_for: bool = False) -> None:
+    """Bring `venv` to what the plan says; do nothing if it is there already.
+
+    Nothing is written before `preflight` has passed, and the stamp comes last, so that an installation which
+    stopped half-way is never taken for a finished one. Raises SetupError.
+    """
+    stamp = read_stamp(venv)
+    wanted = fingerprint(plan, Path(sys.executable))
+    fits = {key: stamp.get(key) for key in wanted} == wanted
+    if fits and set(plan.extras) <= set(stamp["extras"]):
+        print(f"{venv}: finished before ({plan.set_name} set; {', '.join(stamp['extras'])}).")
+        return
+    if fits:
+        plan = dataclasses.replace(plan, extras=tuple(sorted({*plan.extras, *stamp["extras"]})))
+    if venv.exists() and any(venv.iterdir()) and not (venv / MARK).exists():
+        raise SetupError(
+            f"{venv} exists and was not made by `make setup`: move it away, or give VENV=folder."
+        )
+    for warning in preflight(facts, plan):
+        print(f"Note: {warning}")
+    print(plan.describe(), flush=True)
+    if venv.exists() and not fits:
+        print(f"{venv} does not fit any more, or did not finish: starting afresh.", flush=True)
+        shutil.rmtree(venv)
+    (venv / STAMP).unlink(missing_ok=True)
+    make_environment(venv)
+    install_packages(find_torch(plan, venv, torch_asked_for), venv)
+    (venv / STAMP).write_text(json.dumps({**wanted, "extras": plan.extras}, indent=1) + "\n")
+    print(f"{venv}: finished.")
+
+
+def fingerprint(plan: Plan, python: Path) -> dict:
+    """What a finished installation is valid for: another set, Python, pyproject or constraints ends it."""
+    digest = hashlib.sha256()
+    for path in (REPOSITORY / "pyproject.toml", REPOSITORY / f"constraints-{plan.set_name}.txt"):
+        digest.update(path.read_bytes())
+    return {
+        "set": plan.set_name,
+        "torch": plan.torch,
+        "python": str(python.resolve()),
+        "repository": str(REPOSITORY),
+        "digest": digest.hexdigest(),
+    }
+
+
+def read_stamp(venv: Path) -> dict:
+    """What the last finished installation wrote down; empty after one that did not finish."""
+    try:
+        return json.loads((venv / STAMP).read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def make_environment(venv: Path) -> None:
+    """A virtual environment, marked as ours from the first moment on."""
+    venv.mkdir(parents=True, exist_ok=True)
+    (venv / MARK).touch()
+    if subprocess.run([sys.executable, "-m", "venv", str(venv)]).returncode != 0:
+        raise SetupError(
+            f"`{sys.executable} -m venv {venv}` failed, see above: repair it and run this again."
+        )
+
+
+def find_torch(plan: Plan, venv: Path, asked_for: bool) -> Plan:
+    """The plan, without PyTorch if no CPU build of it is on offer. Raises SetupError if one was asked for."""
+    if plan.torch != "cpu":
+        return plan
+    requirement = f"torch=={cpu_torch_version()}"
+    if run_pip(venv, "install", "--dry-run", "--no-deps", requirement, silent=True):
+        return plan
+    sentence = (
+        f"pip finds no CPU build {requirement}: give the address of PyTorch's CPU packages (see its Get Started "
+        "page) as PIP_EXTRA_INDEX_URL=address, or a folder with the wheel as PIP_FIND_LINKS=folder"
+    )
+    if asked_for:
+        raise SetupError(f"{sentence}; or leave PyTorch out, TORCH=none.")
+    print(f"Note: going on without PyTorch, which only dstate_scan and one oracle need. {sentence}.")
+    return dataclasses.replace(plan, torch="none")
+
+
+def install_packages(plan: Plan, venv: Path) -> None:
+    """Let pip install the plan's packages. Raises SetupError."""
+    constraints = venv / "constraints.txt"
+    constraints.write_text(plan.constraints())
+    chatter = [] if sys.stdout.isatty() else ["--quiet"]  # a person wants to see how far a download is
+    if not run_pip(venv, "install", *chatter, "-e", plan.requirement, "-c", str(constraints)):
+        raise SetupError(
+            "pip could not install the packages, see above: run the same command again; behind a mirror give "
+            "PIP_INDEX_URL=address or PIP_FIND_LINKS=folder."
+        )
+
+
+def run_pip(venv: Path, *arguments: str, silent: bool = False) -> bool:
+    """Run the environment's own pip in the repository's folder; whether it succeeded."""
+    command = [str(venv / "bin" / "python"), "-m", "pip", *arguments]
+    output = subprocess.DEVNULL if silent else None
+    return subprocess.run(command, cwd=REPOSITORY, stdout=output, stderr=output).returncode == 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--venv", type=Path, default=Path(".venv"))
+    parser.add_argument("--set", default="auto", dest="set_name")
+    parser.add_argument("--torch", default="auto")
+    parser.add_argument("--extras", default="learn")
+    options = parser.parse_args(arguments)
+    venv = Path(os.path.abspath(options.venv))
+    try:
+        facts = look(venv)
+        plan = make_plan(facts, options.set_name, options.torch, options.extras.split(","))
+        install(facts, plan, venv, torch_asked_for=options.torch == "cpu")
+    except SetupError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped half-way: run the same command again to finish.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

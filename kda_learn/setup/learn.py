@@ -1,0 +1,125 @@
+"""`make learn`: what this computer can do, a first check of Kernel A, and JupyterLab on a working copy."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START = "1-foundations/00_start_here.ipynb"
+ORIGINALS = ".originals.json"
+
+
+@dataclass
+class Changes:
+    """What `update_working_copy` did: paths relative to the working copy."""
+
+    added: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    outdated: list[str] = field(default_factory=list)
+
+    def sentences(self, work: Path) -> list[str]:
+        """What a person should know about it; nothing about files that stayed as they were."""
+        lines = []
+        if self.added:
+            lines.append(f"{work}: added {', '.join(self.added)}.")
+        if self.updated:
+            lines.append(
+                f"{work}: brought up to date, since you had not changed them: {', '.join(self.updated)}."
+            )
+        if self.kept:
+            lines.append(f"{work}: kept as you left them: {', '.join(self.kept)}.")
+        if self.outdated:
+            lines.append(
+                f"Newer versions of {', '.join(self.outdated)} are in notebooks/: to get them, rename or "
+                f"delete yours in {work} and run `make learn` again."
+            )
+        return lines
+
+
+def update_working_copy(originals: Path, work: Path) -> Changes:
+    """Copy the notebooks to `work` so that a reader's own changes are never lost.
+
+    A file that is not there is added; one that the reader has not touched follows its original; one that
+    differs from what was copied stays as it is, also when its original has changed (`outdated`).
+    """
+    changes = Changes()
+    record_path = work / ORIGINALS
+    copied: dict[str, str] = json.loads(record_path.read_text()) if record_path.is_file() else {}
+    for original in sorted(path for path in originals.rglob("*") if path.is_file()):
+        name = original.relative_to(originals).as_posix()
+        if any(part.startswith((".", "__")) for part in Path(name).parts):
+            continue
+        target = work / name
+        digest = _digest(original)
+        if not target.exists():
+            changes.added.append(name)
+        elif _digest(target) != copied.get(name):
+            if _digest(target) != digest:
+                (changes.kept if copied.get(name) == digest else changes.outdated).append(name)
+                continue
+        elif copied[name] != digest:
+            changes.updated.append(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(original, target)
+        copied[name] = digest
+    work.mkdir(parents=True, exist_ok=True)
+    record_path.write_text(json.dumps(copied, indent=1, sort_keys=True) + "\n")
+    return changes
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def lab_command(work: Path, arguments: Sequence[str]) -> list[str]:
+    """The command that opens JupyterLab on the working copy; `arguments` go to JupyterLab as they are."""
+    command = [sys.executable, "-m", "jupyter", "lab", f"--ServerApp.root_dir={work}", "--log-level=WARN"]
+    if (work / START).exists():
+        command.append(f"--LabApp.default_url=/lab/tree/{START}")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # JupyterLab refuses root otherwise, and containers know no other user
+    return [*command, *arguments]
+
+
+def first_check() -> bool:
+    """Run Kernel A's last stage on this computer's GPU or on the CPU machine; whether it passed its check."""
+    program = Path(sys.executable).parent / "kda-learn"
+    return subprocess.run([str(program), "check", "s12", "--machine", "auto"]).returncode == 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    from kda_learn.doctor import doctor
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="All other arguments are given to JupyterLab."
+    )
+    parser.add_argument("--work", type=Path, default=REPOSITORY / "work", help="folder of the working copy")
+    parser.add_argument("--no-lab", action="store_true", help="do all but start JupyterLab")
+    options, for_lab = parser.parse_known_args(arguments)
+    print("\nWhat this computer can do\n")
+    doctor().print()
+    print("\nA first check of Kernel A\n", flush=True)
+    if not first_check():
+        print("Kernel A's check did not pass, see above. The notebooks open, but do not trust their results.")
+    print()
+    work = options.work.resolve()
+    for sentence in update_working_copy(REPOSITORY / "notebooks", work).sentences(work):
+        print(sentence)
+    if options.no_lab:
+        return 0
+    print("\nJupyterLab starts; it prints its address below. Ctrl-C twice ends it.", flush=True)
+    return subprocess.run(lab_command(work, for_lab)).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
