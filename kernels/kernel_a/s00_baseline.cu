@@ -26,12 +26,11 @@ template <u32 VSPLIT> struct SharedMemory {
   static constexpr u32 GT = INV + C * C * 2;  // [D] fp32: r1 .. combine
   static constexpr u32 BETA = GT + D * 4;  // [C] fp32: load .. g3
   static constexpr u32 T1 = BETA + C * 4;  // [DV][D] fp32: g4 g5 .. combine
-  static constexpr u32 DU_BF16 = T1;  // overlay [bytes 4096] [C][DV] bf16, in g3: before T1 is written
+  static constexpr u32 DU_BF16 = T1;  // overlay [C][DV] bf16, in g3, lds_pair: before T1 is written
   static constexpr u32 DVCORR =
-      T1 + C * DV * 2;  // overlay [bytes 8192] [C][DV] fp32, in g3: before T1 is written
+      T1 + C * DV * 2;  // overlay [C][DV] fp32, in g3, store_du: before T1 is written
   static constexpr u32 DU = T1 + DV * D * 4;  // [C][DV] fp32: g1 g2 .. g3
-  static constexpr u32 BDV =
-      DU;  // overlay [bytes 4096] [C][DV] bf16, in g3, g4 g5: after dU has been rounded
+  static constexpr u32 BDV = DU;  // overlay [C][DV] bf16, in g3, g4 g5, lds_pair: after dU has been rounded
   static constexpr u32 BYTES = DU + C * DV * 4;
 };
 

@@ -27,7 +27,7 @@ template <u32 VSPLIT> struct SharedMemory {
   static constexpr u32 INV = MQK + C * C * 2;  // [C][C] bf16: load .. g3
   static constexpr u32 GT = INV + C * C * 2;  // [D] fp32: r1 .. combine
   static constexpr u32 BETA = GT + D * 4;  // [C] fp32: load .. g3
-  static constexpr u32 BDV = KR;  // overlay [bytes 4096] [C][DV] bf16, in g3, g4 g5: after G2 has read kr
+  static constexpr u32 BDV = KR;  // overlay [C][DV] bf16, in g3, g4 g5, lds_pair: after G2 has read kr
   static constexpr u32 T1 = BETA + C * 4;  // [DV][D] fp32: g4 g5 .. combine
   static constexpr u32 BYTES = T1 + DV * D * 4;
 };
