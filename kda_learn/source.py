@@ -1,4 +1,4 @@
-"""Reading a kernel's .cu file: header, sections, constants, shared-memory regions, digest, difference.
+"""Reading a kernel's .cu file: header, sections, constants, shared-memory regions, difference to another.
 
 Tile shapes and memory maps are written down in the kernels and nowhere else; Python reads them from there.
 What a file must look like to be read is said at each property of `StageSource`.
@@ -6,31 +6,29 @@ What a file must look like to be read is said at each property of `StageSource`.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 
 from .cpp import Block, blocks, evaluate, functions, line_of, strip_comments
 from .differences import Diff, Side, compare
 from .errors import BadInput
+from .includes import KERNELS, digest, included_files, read_text
 
-_PACKAGE = Path(__file__).resolve().parent
-_IN_A_WHEEL = _PACKAGE / "_kernels"
-KERNELS = _IN_A_WHEEL if _IN_A_WHEEL.is_dir() else _PACKAGE.parent / "kernels"
+__all__ = ["KERNELS", "Header", "Region", "StageSource", "diff", "digest", "included_files"]
 
 _TITLE = re.compile(r"Stage (?P<stage>s\w+): (?P<text>.*)")
 _FIELDS = {"Was slow": "was_slow", "Now": "now", "Remains": "remains"}
 _FIELD = re.compile(rf"(?P<field>{'|'.join(_FIELDS)}):\s*(?P<text>.*)")
 _BANNER = re.compile(r"\s*// ---- (?P<name>.+?) ----\s*")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"(?P<name>[^"]+)"', re.MULTILINE)
 _CONSTANT = re.compile(r"\bconstexpr\s+(?:u32|int|unsigned)\s+(?P<name>\w+)\s*=\s*(?P<expression>[^;]+);")
 _ELEMENT_BYTES = {"bf16": 2, "fp32": 4}
-_OVERLAY = re.compile(
-    r"overlay \[bytes (?P<size>[^\]]+)\]\s*(?P<contents>[^:]*?)"
-    r"(?:,? in (?P<sections>[^:]+))?(?:: *(?P<rest>.*))?"
+_REGION = re.compile(
+    r"(?P<overlay>overlay (?:\[bytes \d+\] )?)?(?P<shape>(?:\[\w+\])+) (?P<type>bf16|fp32)"
+    r"(?:, in (?P<sections>[^:]+))?: (?P<lifetime>.*)"
 )
 
 
@@ -52,13 +50,11 @@ class Region:
     name: str
     offset: int
     size: int
-    description: (
-        str  # "<shape> <type>: <written by> .. <last read by>"; for overlays a remark behind the colon
-    )
-    overlay: bool = False  # it shares its bytes with other regions, at times when those hold nothing of worth
-    sections: tuple[
-        str, ...
-    ] = ()  # of an overlay: where an access to its bytes means it, not what lies below
+    contents: str  # shape and type of what it holds, such as "[C][D] bf16"
+    contents_bytes: int  # what these take; the same as the size unless bytes lie idle
+    lifetime: str  # "<written by> .. <last read by>"; of an overlay: when its bytes are free for it
+    overlay: bool = False  # it shares its bytes with other regions, while those hold nothing of worth
+    sections: tuple[str, ...] = ()  # of an overlay: where accesses to its bytes mean it
 
     @property
     def end(self) -> int:
@@ -66,24 +62,9 @@ class Region:
         return self.offset + self.size
 
     @property
-    def contents(self) -> str:
-        """Shape and type of what it holds, such as "[C][D] bf16"."""
-        return self.description.partition(":")[0].strip()
-
-    @property
-    def element_bytes(self) -> int | None:
-        """Bytes of an element of a known type."""
-        return _ELEMENT_BYTES.get(self.contents.rpartition(" ")[2])
-
-    @property
-    def written_by(self) -> str:
-        """The sections that write it."""
-        return self.description.partition(":")[2].partition("..")[0].strip()
-
-    @property
-    def last_read_by(self) -> str:
-        """The section behind which its contents are dead, with others that read it before."""
-        return self.description.partition(":")[2].partition("..")[2].strip()
+    def description(self) -> str:
+        """Contents and lifetime in one line."""
+        return f"{self.contents}: {self.lifetime}"
 
 
 @dataclass(frozen=True)
@@ -103,7 +84,7 @@ class StageSource:
     @classmethod
     def load(cls, path: Path) -> StageSource:
         """Reads a file. Raises BadInput when there is none."""
-        return cls(Path(path), _read(Path(path)))
+        return cls(Path(path), read_text(Path(path)))
 
     @cached_property
     def lines(self) -> list[str]:
@@ -175,38 +156,47 @@ class StageSource:
         """The map of dynamic shared memory: the constants of `struct SharedMemory` whose comment has a shape.
 
         Each is a byte offset, and a region ends where the next one starts, the last one at BYTES. Comments:
-        `[rows][columns] <type>: <written by> .. <last read by>`, or, for an overlay,
-        `overlay [bytes <size>] [rows][columns] <type>, in <section>, <section>: <remark>`.
+        `[rows][columns] <bf16 or fp32>: <written by> .. <last read by>`. An overlay is as large as its shape:
+        `overlay [bytes <size>] [rows][columns] <type>, in <section>, <section>: <when>`, the bytes optional.
         """
         value_of = self._values(v_split)
-        described = [constant for constant in self._map if constant.comment.startswith(("[", "overlay"))]
-        offsets = [value_of(constant.name) for constant in described]
-        overlays = [_OVERLAY.fullmatch(constant.comment) for constant in described]
-        ends = [value_of("BYTES")] if described else []
         regions: list[Region] = []
-        for constant, offset, overlay in reversed(list(zip(described, offsets, overlays, strict=True))):
-            if overlay is None:
-                regions.append(Region(constant.name, offset, ends[-1] - offset, constant.comment))
-                ends.append(offset)
+        next_offset = value_of("BYTES") if self._map else 0
+        for constant in reversed(self._map):
+            described = _REGION.fullmatch(constant.comment)
+            if described is None:
                 continue
-            size = evaluate(overlay["size"], value_of)
-            sections = tuple(name.strip() for name in (overlay["sections"] or "").split(",") if name.strip())
-            description = f"{overlay['contents']}: {overlay['rest'] or ''}"
-            regions.append(Region(constant.name, offset, size, description, overlay=True, sections=sections))
+            offset = value_of(constant.name)
+            sides = re.findall(r"\w+", described["shape"])
+            contents_bytes = (
+                prod(evaluate(side, value_of) for side in sides) * _ELEMENT_BYTES[described["type"]]
+            )
+            is_overlay = described["overlay"] is not None
+            region = Region(
+                name=constant.name,
+                offset=offset,
+                size=contents_bytes if is_overlay else next_offset - offset,
+                contents=f"{described['shape']} {described['type']}",
+                contents_bytes=contents_bytes,
+                lifetime=described["lifetime"],
+                overlay=is_overlay,
+                sections=tuple(re.split(r",\s*", described["sections"] or "")) if is_overlay else (),
+            )
+            regions.append(region)
+            if not is_overlay:
+                next_offset = offset
         return regions[::-1]
 
     def statement(self, line: int) -> str:
         """The code of the statement that a line belongs to, without comments, on one line."""
-        ends = re.compile(r"[;{}]\s*$")
+        code = [line_of_code.strip() for line_of_code in self.code_lines]
         first = line
-        while (
-            first > 1 and not ends.search(self.code_lines[first - 2]) and self.code_lines[first - 2].strip()
-        ):
+        while first > 1 and code[first - 2] and not code[first - 2].endswith((";", "{", "}")):
             first -= 1
         last = line
-        while last < len(self.lines) and not ends.search(self.code_lines[last - 1]):
+        while last < len(code) and not code[last - 1].endswith((";", "{", "}")):
             last += 1
-        return " ".join(" ".join(self.code_lines[first - 1 : last]).split())
+        return " ".join(code[first - 1 : last])
 
     @cached_property
     def _shared_memory(self) -> Block | None:
@@ -256,58 +246,12 @@ class StageSource:
         return value_of
 
 
-def included_files(path: Path) -> list[Path]:
-    """A file and every file that it includes by `#include "..."`, directly or not, each once, itself first.
-
-    Names are looked up beside the including file, then in `kernels/`. Raises BadInput when one is missing.
-    """
-    found: list[Path] = []
-    waiting = [Path(path).resolve()]
-    while waiting:
-        current = waiting.pop(0)
-        if current in found:
-            continue
-        found.append(current)
-        for match in _INCLUDE.finditer(strip_comments(_read(current))):
-            candidates = [folder / match["name"] for folder in (current.parent, KERNELS)]
-            existing = [candidate.resolve() for candidate in candidates if candidate.is_file()]
-            if not existing:
-                raise BadInput(
-                    f"{current} includes {match['name']!r}, which lies neither beside it nor in {KERNELS}"
-                )
-            waiting.append(existing[0])
-    return found
-
-
-def digest(path: Path) -> str:
-    """A fingerprint (SHA-256, hexadecimal) of the text of a kernel file and of all it includes.
-
-    Files of the emulator are left out: a GPU never sees them, and its figures do not change with them.
-    """
-    result = hashlib.sha256()
-    for file in included_files(path):
-        if file.parent == KERNELS / "emulator":
-            continue
-        text = file.read_bytes()
-        result.update(f"{file.name} {len(text)}\n".encode())
-        result.update(text)
-    return result.hexdigest()
-
-
 def diff(stage: StageSource, base: StageSource) -> Diff:
     """How a stage's file differs from its base's, the headers left out."""
     return compare(
         Side(base.path.name, base.text, skip=base.header_length),
         Side(stage.path.name, stage.text, skip=stage.header_length),
     )
-
-
-def _read(path: Path) -> str:
-    """A file's text."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (FileNotFoundError, IsADirectoryError):
-        raise BadInput(f"{path} was given, which is no file: give the path of a .cu or .cuh file") from None
 
 
 def _constants(text: str) -> list[tuple[int, _Constant]]:

@@ -165,8 +165,7 @@ def _regions_of(
     """For each access the index of its region, -1 outside of all: the region its lowest address falls into.
 
     Where an overlay shares the place, the access means the overlay if its section is one that the overlay's
-    comment names and it is as wide as the overlay's elements. A region that the statement itself names
-    (`Smem::NORMS`) is meant in any case.
+    comment names. A region that the statement itself names (`Smem::NORMS`) is meant in any case.
     """
     lowest = accesses["address"].astype(np.uint32).min(axis=1)  # -1, an inactive lane, becomes the highest
     lines = np.where(in_source[accesses["file"]], accesses["line"], 0).astype(np.int64)
@@ -181,8 +180,7 @@ def _regions_of(
     for index, region in enumerate(regions):
         if region.overlay:
             in_sections = [line for line in traced_lines if source.sections.get(line) in region.sections]
-            fits = accesses["bytes"] == (region.element_bytes or accesses["bytes"])
-            result[inside[index] & np.isin(lines, in_sections) & fits] = index
+            result[inside[index] & np.isin(lines, in_sections)] = index
     for index, region in enumerate(regions):
         naming_it = [line for line in traced_lines if region.name in named[line]]
         result[inside[index] & np.isin(lines, naming_it)] = index

@@ -181,7 +181,7 @@ constexpr u32 C = 16;
 template <u32 VSPLIT> struct SharedMemory {
   static constexpr u32 DV = 128 / VSPLIT;
   static constexpr u32 A = 0;            // [C][DV] fp32: r1 .. g3
-  static constexpr u32 SUMS = A;         // overlay [bytes C * 4] [C] fp32: before A is written
+  static constexpr u32 SUMS = A;         // overlay [C] fp32, in r0: before A is written
   static constexpr u32 PART = A + 64;    // overlay [bytes 64] [C] fp32, in load_b: after A is dead
   static constexpr u32 B = A + C * DV * 4;  // [C] fp32: r1 .. g3
   static constexpr u32 BYTES = B + C * 4;
