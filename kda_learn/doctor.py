@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from . import findings
 from .findings import Finding, StageFinding
 from .setup.machine import Facts, look
 from .stages import STAGES, Stage
-
-STYLES = {"ok": "green", "limited": "yellow", "missing": "red"}
+from .text_table import table
 
 
 @dataclass(frozen=True)
@@ -34,21 +28,13 @@ class Report:
         """The report as plain lists, dictionaries and strings."""
         return asdict(self)
 
-    def print(self, console: Console | None = None) -> None:
-        """Show the report on a terminal."""
-        console = console or Console()
-        table = Table("", "", "", box=None, pad_edge=False, show_header=False)
-        for item in self.items:
-            advice = f"\n[bold]-> {escape(item.advice)}[/]" if item.advice else ""
-            style = STYLES[item.status]
-            table.add_row(item.name, f"[{style}]{item.status}[/]", escape(item.sentence) + advice)
-        console.print(table)
-        console.print(f"\n{escape(self.summary)}")
-
     def __str__(self) -> str:
-        text = io.StringIO()
-        self.print(Console(width=110, color_system=None, file=text))
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+        rows = []
+        for item in self.items:
+            rows.append([item.name, item.status, item.sentence])
+            if item.advice:
+                rows.append(["", "", f"-> {item.advice}"])
+        return f"{table(['what', 'is', 'found'], rows, wrap='found')}\n\n{self.summary}"
 
     __repr__ = __str__  # what a notebook shows under a cell
 

@@ -48,11 +48,10 @@ def why_not(stage: Stage, gpu: GpuFacts, v_split: int = 1) -> str:
     memory a block needs is written in the stage's own file.
     """
     reasons = []
-    needed = stage.source.constants(v_split)["BYTES"]
     allowed = gpu.shared_memory_per_block
     code = "\n".join(stage.source.code_lines)
-    if needed > allowed:
-        reasons.append(f"a block needs {needed:,} bytes of shared memory and this GPU allows {allowed:,}")
+    if stage.source.constants(v_split)["BYTES"] > allowed:
+        reasons.append(f"a block needs more shared memory than the {allowed:,} bytes this GPU allows")
     if "stmatrix" in code and gpu.capability < (9, 0):
         reasons.append("stmatrix needs compute capability 9.0")
     if "cp_async" in code and gpu.capability < (8, 0):

@@ -97,8 +97,8 @@ def find_torch(plan: Plan, venv: Path, asked_for: bool) -> Plan:
     if run_pip(venv, "install", "--dry-run", "--no-deps", requirement, silent=True):
         return plan
     sentence = (
-        f"pip finds no CPU build {requirement}: give the address of PyTorch's CPU packages (see its Get Started "
-        "page) as PIP_EXTRA_INDEX_URL=address, or a folder with the wheel as PIP_FIND_LINKS=folder"
+        f"pip finds no CPU build {requirement}: give the address of PyTorch's CPU packages (its Get Started "
+        "page has it) as PIP_EXTRA_INDEX_URL=address, or a folder with the wheel as PIP_FIND_LINKS=folder"
     )
     if asked_for:
         raise SetupError(f"{sentence}; or leave PyTorch out, TORCH=none.")

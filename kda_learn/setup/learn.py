@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-lab", action="store_true", help="do all but start JupyterLab")
     options, for_lab = parser.parse_known_args(arguments)
     print("\nWhat this computer can do\n")
-    doctor().print()
+    print(doctor())
     print("\nA first check of Kernel A\n", flush=True)
     if not first_check():
         print("Kernel A's check did not pass, see above. The notebooks open, but do not trust their results.")
