@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +17,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .cache import cache_folder, write_atomically
 from .compiler_log import CompileError, first_error, parse_resources
 from .errors import BadInput, MachineUnavailable
 from .sass import SassInstruction, disassemble
@@ -83,7 +82,7 @@ def check_v_split(v_split: int) -> None:
 
 
 def compile_stage(
-    stage: Stage | str, v_split: int = 1, varlen: bool = False, snapshot_dtype: str = "float32"
+    stage: Stage | Path | str, v_split: int = 1, varlen: bool = False, snapshot_dtype: str = "float32"
 ) -> Compiled:
     """One variant of one stage of the ladder, a Stage or a name such as "s12". Raises as `compile` does."""
     return compile(stage, entry=kernel_entry(v_split, varlen, snapshot_dtype))
@@ -136,12 +135,12 @@ def source_path(stage_or_path: Stage | Path | str) -> Path:
         from .stages import stage as stage_named
 
         stage_or_path = stage_named(stage_or_path)
-    path = Path(getattr(stage_or_path, "path", stage_or_path)).resolve()
-    if not path.is_file():
+    path = getattr(stage_or_path, "path", stage_or_path)
+    if not isinstance(path, Path | str) or not Path(path).is_file():
         raise BadInput(
             f"There is no CUDA source file {path}: give a stage of the ladder or the path of a .cu file."
         )
-    return path
+    return Path(path).resolve()
 
 
 def _compile(nvrtc, path: Path, entry: str, options: list[str], version: str, source_digest: str) -> Compiled:
@@ -219,17 +218,11 @@ def _dynamic_smem_bytes(path: Path, entry: str) -> int:
     return StageSource.load(path).constants(int(v_split.group(1)))["BYTES"]
 
 
-def _cache_folder() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("kda-learn") / "nvrtc"
-
-
 def _from_cache(key: str) -> Compiled | None:
     """A kept result, or None; a file that is damaged or in an older form counts as absent."""
     try:
-        values = json.loads((_cache_folder() / f"{key}.json").read_text())
-        cubin = (_cache_folder() / f"{key}.cubin").read_bytes()
+        values = json.loads((cache_folder("nvrtc") / f"{key}.json").read_text())
+        cubin = (cache_folder("nvrtc") / f"{key}.cubin").read_bytes()
         if hashlib.sha256(cubin).hexdigest() != values.pop("cubin_sha256"):
             return None
         return Compiled(**values | {"cubin": cubin, "path": Path(values["path"])})
@@ -245,20 +238,7 @@ def _to_cache(key: str, compiled: Compiled) -> None:
     }
     del values["cubin"]
     try:
-        _write_atomically(_cache_folder() / f"{key}.cubin", compiled.cubin)
-        _write_atomically(_cache_folder() / f"{key}.json", json.dumps(values).encode())
+        write_atomically(cache_folder("nvrtc") / f"{key}.cubin", compiled.cubin)
+        write_atomically(cache_folder("nvrtc") / f"{key}.json", json.dumps(values).encode())
     except OSError:
         pass
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    """Other processes see the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -36,7 +36,6 @@ class Gpu:
     driver: str
     cuda: str
     memory_bytes: int
-    memory_free_bytes: int
     smem_per_block_bytes: int
     pci_bus_id: str
 
@@ -53,7 +52,7 @@ class ClockSample:
 
 
 def describe(index: int = 0) -> Gpu:
-    """The GPU number `index`, as CUDA counts them.
+    """The GPU number `index`, as CUDA counts them. Takes no GPU memory: no CUDA context is made for it.
 
     Raises MachineUnavailable, with the reason, if there is none, no driver or no CuPy.
     """
@@ -78,10 +77,8 @@ def describe(index: int = 0) -> Gpu:
             f"GPU number {index} was asked for and this computer shows {count}: give a smaller number, or "
             "use machine='emulator'."
         )
-    with cupy.cuda.Device(index):
-        properties = runtime.getDeviceProperties(index)
-        free, total = runtime.memGetInfo()
-        pci_bus_id = runtime.deviceGetPCIBusId(index)
+    properties = runtime.getDeviceProperties(index)
+    pci_bus_id = runtime.deviceGetPCIBusId(index)
     return Gpu(
         index=index,
         name=properties["name"].decode(),
@@ -89,8 +86,7 @@ def describe(index: int = 0) -> Gpu:
         compute_capability=(properties["major"], properties["minor"]),
         driver=_driver_version(pci_bus_id) or f"for CUDA {_dotted(runtime.driverGetVersion())}",
         cuda=_dotted(runtime.runtimeGetVersion()),
-        memory_bytes=total,
-        memory_free_bytes=free,
+        memory_bytes=properties["totalGlobalMem"],
         smem_per_block_bytes=properties["sharedMemPerBlockOptin"],
         pci_bus_id=pci_bus_id,
     )
@@ -108,6 +104,14 @@ def hopper(index: int = 0) -> Gpu:
             "Hopper, 9.0 (H100, H200, H20): use machine='emulator'."
         )
     return gpu
+
+
+def free_memory(gpu: Gpu) -> int:
+    """Bytes of GPU memory that are free now. Makes this process's CUDA context, which takes some itself."""
+    import cupy
+
+    with cupy.cuda.Device(gpu.index):
+        return cupy.cuda.runtime.memGetInfo()[0]
 
 
 def sample_clocks(gpu: Gpu) -> ClockSample | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .compile import Compiled, compile_stage
-from .device import Gpu, describe, hopper, sample_clocks
+from .device import Gpu, describe, free_memory, hopper, sample_clocks
 from .errors import BadInput, KdaError, MachineUnavailable
 from .sm_partition import SmPartition, sm_partition
 from .tiling import HEAD_DIM
@@ -34,6 +34,7 @@ __all__ = [
     "SmPartition",
     "describe",
     "elapsed_ms",
+    "free_memory",
     "hopper",
     "launch_kernel_a",
     "load",
@@ -243,7 +244,7 @@ def run_on_gpu(
     if written is None:
         raise MachineUnavailable(
             f"{_snapshot_bytes(problem, snapshot_dtype) / 1e9:.1f} GB of snapshots and their inputs do not "
-            f"fit in the {gpu.memory_free_bytes / 1e9:.1f} GB free on the {gpu.name}: give fewer tokens or "
+            f"fit in the {free_memory(gpu) / 1e9:.1f} GB free on the {gpu.name}: give fewer tokens or "
             "heads, or free memory."
         )
     return GpuRun(*written, gpu)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from .compile import check_v_split, compile_stage
+from .compile import check_v_split, compile_stage, source_path
 from .errors import BadInput, MachineUnavailable
-from .prepare import tiling_from_cu_seqlens
 from .tiling import CHUNK, HEAD_DIM, Tiling
 
 if TYPE_CHECKING:
@@ -75,6 +74,7 @@ def dstate_scan(
     """
     import torch
 
+    source = source_path(stage)
     dtype_name = snapshot_dtype_name(snapshot_dtype)
     size = validate(
         q, k, gc, beta, inv, mqk, do, scale=scale, dht=dht, cu_seqlens=cu_seqlens, v_split=v_split
@@ -91,7 +91,7 @@ def dstate_scan(
         v_split = article_v_split(
             size.sequences, size.heads, torch.cuda.get_device_properties(device).multi_processor_count
         )
-    kernel = gpu.load(compile_stage(stage, v_split, cu_seqlens is not None, dtype_name), device=device)
+    kernel = gpu.load(compile_stage(source, v_split, cu_seqlens is not None, dtype_name), device=device)
     try:
         snapshots = q.new_empty(
             (size.heads * size.total_tiles, HEAD_DIM, HEAD_DIM), dtype=getattr(torch, dtype_name)
@@ -227,7 +227,7 @@ def _tiling(q: torch.Tensor, cu_seqlens: torch.Tensor | None) -> Tiling:
         )
     if not cu_seqlens.is_contiguous():
         raise BadInput("cu_seqlens is not contiguous: call .contiguous() on it.")
-    return tiling_from_cu_seqlens(cu_seqlens.detach().cpu().numpy(), tokens=q.shape[0])
+    return Tiling.from_cu_seqlens(cu_seqlens.detach().cpu().numpy(), tokens=q.shape[0])
 
 
 def _check_tensor(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kda_learn.cache import cache_folder
 from kda_learn.compiler_log import CompileError, first_error, parse_resources
 from kda_learn.errors import BadInput, MachineUnavailable
 from kda_learn.sass import parse
@@ -28,7 +29,7 @@ HEADER = "__device__ inline float times(float a, float b) { return a * b; }\n"
 
 @pytest.fixture(autouse=True)
 def fresh_caches(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("KDA_LEARN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(compiler, "_in_memory", {})
 
 
@@ -106,7 +107,7 @@ def test_another_process_finds_the_result_on_disk(nvrtc, kernel, monkeypatch):
 @pytest.mark.parametrize("damage", ["cut cubin", "no json", "other json"])
 def test_a_damaged_cache_is_not_used(nvrtc, kernel, monkeypatch, damage):
     before = compiler.compile(kernel, entry="scale<3>")
-    (cubin,) = compiler._cache_folder().glob("*.cubin")
+    (cubin,) = cache_folder("nvrtc").glob("*.cubin")
     report = cubin.with_suffix(".json")
     if damage == "cut cubin":
         cubin.write_bytes(before.cubin[:-100])
@@ -120,7 +121,7 @@ def test_a_damaged_cache_is_not_used(nvrtc, kernel, monkeypatch, damage):
 
 def test_a_cache_that_cannot_be_written_does_no_harm(nvrtc, kernel, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("KDA_LEARN_CACHE", str(tmp_path / "file"))
     assert compiler.compile(kernel, entry="scale<3>").registers > 0
 
 
@@ -222,3 +223,10 @@ def test_sass_of_an_inlined_operation_counts_for_its_caller():
     assert (load.opcode, load.line) == ("LDSM.16.M88.4", 30)
     assert (branch.opcode, branch.line) == ("BRA", 30)
     assert (end.address, end.line) == (0x20, 151)
+
+
+def test_the_cache_lies_in_the_users_folder_if_none_is_named(monkeypatch, tmp_path):
+    monkeypatch.delenv("KDA_LEARN_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder("nvrtc") == tmp_path / "kda-learn" / "nvrtc"

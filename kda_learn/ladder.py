@@ -1,0 +1,238 @@
+"""The ladder in time: what each stage gains over the one it starts from, beside the article's figures.
+
+Measured on this machine's GPU or, without one, shown from a record and said to be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import records
+from .article import article_delta, article_us
+from .bench import CONFIGS, Config, measure
+from .device import hopper
+from .errors import MachineUnavailable
+from .stages import LADDER, STAGES, stage
+from .timing_statistics import Estimate, delta_estimate, median_estimate
+
+REPRODUCED = "reproduced"
+OTHER_SIZE = "same sign, other size"
+WITHIN_NOISE = "within noise"
+OPPOSITE = "opposite"
+
+SMALL_PCT = 1.5
+"""Two changes below this are both counted as none."""
+
+WITHIN_FACTOR = 2.0
+"""A change counts as the article's if neither is more than this many times the other."""
+
+H20_SMS = 78
+"""The SMs of the article's GPU."""
+
+
+def ladder(
+    *,
+    stages: Sequence[str] | None = None,
+    configs: Sequence[str] = CONFIGS,
+    sms: int | None = None,
+    heads: int = 32,
+    live: bool | None = None,
+    record: Path | None = None,
+) -> dict[str, Any]:
+    """Time the stages (None: all) and set each beside its base and beside the article.
+
+    configs: "B32/T8192" means 32 sequences of 8192 tokens. sms: use only so many SMs of the GPU (None: all).
+    live: True measures, False shows the newest record, None measures if there is a Hopper GPU. record: a file
+    to keep the measurement in.
+
+    Returns {machine, sms, recorded, date, banner, rows: [{stage, base, config, v_split, median_us, ci_us,
+    delta_pct, delta_ci_pct, article_us, article_delta_pct, verdict, reason}]} and more about how it was
+    measured. A stage that does not pass its check is not timed: its median_us is None and `reason` says why.
+    Raises BadInput for a stage or config that is unknown, MachineUnavailable without GPU and without a
+    record.
+    """
+    names = _ids(stages)
+    for config in configs:
+        Config.parse(config)
+    if live is None:
+        live = record is not None or _has_hopper()
+    if not live:
+        return recorded_ladder(names, configs, sms)
+    (result,) = measured_ladders(names, configs, [sms], heads)
+    if record is not None:
+        _save(result, record)
+    return result["ladder"]
+
+
+def record_ladders(
+    folder: Path = records.DATA,
+    *,
+    stages: Sequence[str] | None = None,
+    configs: Sequence[str] = CONFIGS,
+    sms: Sequence[int | None] = (None, H20_SMS),
+    heads: int = 32,
+) -> list[Path]:
+    """Measure the ladder on the whole GPU and on a part as large as the article's, on the same data; keep
+    both.
+
+    Returns the files, named after the GPU and its SMs.
+    """
+    paths = []
+    for result in measured_ladders(_ids(stages), configs, sms, heads):
+        gpu = result["provenance"].gpu.lower().replace(" ", "-")
+        path = Path(folder) / f"ladder-{gpu}-{result['provenance'].sms}sms.json"
+        _save(result, path)
+        paths.append(path)
+    return paths
+
+
+def measured_ladders(
+    stages: Sequence[str], configs: Sequence[str], sms: Sequence[int | None], heads: int
+) -> list[dict[str, Any]]:
+    """One {"provenance", "ladder"} per entry of `sms`, measured in one child process."""
+    measured = measure(stages, configs, sms, heads)
+    results = []
+    for part in measured["parts"]:
+        where = records.Provenance(**measured["provenance"] | {"sms": part["sms"]})
+        runs = part["runs"]
+        results.append(
+            {
+                "provenance": where,
+                "ladder": {
+                    "machine": where.gpu,
+                    "sms": where.sms,
+                    "recorded": False,
+                    "date": where.date,
+                    "banner": f"Measured now on an {where.gpu} with {where.sms} SMs.",
+                    "heads": measured["heads"],
+                    "notes": measured["notes"],
+                    "rows": rows(runs, stages),
+                    "controls": [control(run) for run in runs],
+                    "clocks": {run["config"]: run["clocks"] for run in runs},
+                },
+            }
+        )
+    return results
+
+
+def recorded_ladder(stages: Sequence[str], configs: Sequence[str], sms: int | None) -> dict[str, Any]:
+    """The newest record of as many SMs, or of the nearest number, cut down to these stages and configs.
+
+    Raises MachineUnavailable if there is none.
+    """
+    record = records.find("ladder", sms=sms)
+    if record is None:
+        raise MachineUnavailable(
+            "There is neither a Hopper GPU to time on nor a record of the ladder: run `kda-learn ladder "
+            "--record FILE` on a machine with an H100, H200 or H20."
+        )
+    shown = [row for row in record.content["rows"] if row["stage"] in stages and row["config"] in configs]
+    outdated = set(record.outdated())
+    for row in shown:
+        row["outdated"] = row["stage"] in outdated or row["base"] in outdated
+    return record.content | {"recorded": True, "banner": record.banner(), "rows": shown}
+
+
+def rows(runs: Sequence[dict], stages: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per config and stage, from the raw times of `bench.measure` (microseconds, one per round).
+
+    A stage is compared with the nearest stage on its path of bases that was timed too.
+    """
+    return [_row(run, name) for run in runs for name in stages]
+
+
+def _row(run: dict, name: str) -> dict[str, Any]:
+    times = run["times_us"]
+    base = nearest_base(name, times)
+    row = {
+        "stage": name,
+        "base": base,
+        "config": run["config"],
+        "v_split": run["v_split"],
+        "rounds": run["rounds"],
+        "blocks_per_sm": run["blocks_per_sm"].get(name),
+        "median_us": None,
+        "ci_us": None,
+        "delta_pct": None,
+        "delta_ci_pct": None,
+        "article_us": article_us(name, run["config"]),
+        "article_delta_pct": article_delta(name, base, run["config"]),
+        "verdict": None,
+        "reason": run["rejected"].get(name),
+        "outdated": False,
+    }
+    if name not in times:
+        return row
+    time = median_estimate(times[name])
+    row |= {"median_us": time.median, "ci_us": [time.low, time.high]}
+    if base is None:
+        return row | {"reason": "no base to compare with"}
+    delta = delta_estimate(times[name], times[base])
+    row["verdict"], row["reason"] = verdict(delta, row["article_delta_pct"])
+    return row | {"delta_pct": delta.median, "delta_ci_pct": [delta.low, delta.high]}
+
+
+def control(run: dict) -> dict[str, Any]:
+    """The same stage timed twice in each round: how much two equal things seem to differ."""
+    name = run["control"]
+    if name is None:
+        return {"config": run["config"], "stage": None, "delta_pct": None, "delta_ci_pct": None}
+    delta = delta_estimate(run["control_us"], run["times_us"][name])
+    return {
+        "config": run["config"],
+        "stage": name,
+        "delta_pct": delta.median,
+        "delta_ci_pct": [delta.low, delta.high],
+    }
+
+
+def nearest_base(name: str, timed: Sequence[str] | dict) -> str | None:
+    """The first stage on the path of bases of `name` that is among `timed`; None if there is none."""
+    base_of = {known.id: known.base for known in LADDER}
+    base = base_of[name]
+    while base is not None and base not in timed:
+        base = base_of[base]
+    return base
+
+
+def verdict(delta: Estimate, article_pct: float | None) -> tuple[str | None, str]:
+    """Whether a measured change (percent, with its interval) is the article's, and why: (verdict, reason).
+
+    Within noise: the interval holds zero, or both changes are small. Reproduced: the same sign, and neither
+    more than twice the other. None where the article gives no figure.
+    """
+    here = f"{delta.median:+.1f} %"
+    if article_pct is None:
+        return None, "the article gives no figure"
+    there = f"{article_pct:+.1f} %"
+    if delta.holds_zero:
+        return WITHIN_NOISE, f"the interval {delta.low:+.1f} to {delta.high:+.1f} % holds zero"
+    if abs(delta.median) < SMALL_PCT and abs(article_pct) < SMALL_PCT:
+        return WITHIN_NOISE, f"{here} here and {there} in the article are both below {SMALL_PCT} %"
+    if delta.median * article_pct < 0:
+        return OPPOSITE, f"{here} here, {there} in the article"
+    small, large = sorted((abs(delta.median), abs(article_pct)))
+    if large <= WITHIN_FACTOR * small:
+        return REPRODUCED, f"{here} here, {there} in the article"
+    return OTHER_SIZE, f"{here} here, {there} in the article: more than {WITHIN_FACTOR:g} times apart"
+
+
+def _ids(stages: Sequence[str] | None) -> list[str]:
+    """The ids of these stages (None: of all), each once."""
+    return (
+        list(dict.fromkeys(stage(name).id for name in stages)) if stages else [known.id for known in STAGES]
+    )
+
+
+def _save(result: dict[str, Any], path: Path) -> None:
+    records.save(records.Record("ladder", result["provenance"], result["ladder"]), Path(path))
+
+
+def _has_hopper() -> bool:
+    try:
+        hopper()
+    except MachineUnavailable:
+        return False
+    return True

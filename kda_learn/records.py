@@ -1,0 +1,134 @@
+"""Recorded measurements: JSON files that say on which machine, when and from which sources they come."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import BadInput
+from .source import digest
+from .stages import STAGES
+
+if TYPE_CHECKING:
+    from .device import Gpu
+
+DATA = Path(__file__).resolve().parent / "data"
+"""The records that come with the package."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a measurement comes from. `date` is ISO 8601, UTC; `digest` maps a stage's id to that of its
+    source.
+    """
+
+    gpu: str
+    sms: int
+    driver: str
+    cuda: str
+    nvrtc: str
+    date: str
+    digest: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A recorded measurement: `kind` says of what ("ladder", "check"), `content` is what was measured."""
+
+    kind: str
+    provenance: Provenance
+    content: dict[str, Any]
+
+    def outdated(self) -> list[str]:
+        """The stages whose source is not the one that was measured, or is gone, in the record's order."""
+        present = digests(stage.id for stage in STAGES)
+        return [stage for stage, recorded in self.provenance.digest.items() if present.get(stage) != recorded]
+
+    def banner(self) -> str:
+        """One or two sentences to put above the figures: that and where they were recorded, and what has
+        changed.
+        """
+        where = self.provenance
+        text = (
+            f"Recorded on {where.date[:10]} on an {where.gpu} with {where.sms} SMs (driver {where.driver}, "
+            f"CUDA {where.cuda}), not measured now."
+        )
+        outdated = self.outdated()
+        if outdated:
+            text += f" Recorded from another version of the source: {', '.join(outdated)}."
+        return text
+
+
+def provenance(gpu: Gpu, stages: Iterable[str], *, nvrtc: str, sms: int | None = None) -> Provenance:
+    """The provenance of a measurement made now; `sms` if only a part of the GPU was used."""
+    return Provenance(
+        gpu=gpu.name,
+        sms=sms or gpu.sms,
+        driver=gpu.driver,
+        cuda=gpu.cuda,
+        nvrtc=nvrtc,
+        date=now(),
+        digest=digests(stages),
+    )
+
+
+def now() -> str:
+    """The present time in UTC, ISO 8601, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def digests(stages: Iterable[str]) -> dict[str, str]:
+    """The digest of each stage's source as it is now; a stage that does not exist is left out."""
+    paths = {stage.id: stage.path for stage in STAGES}
+    return {stage: digest(paths[stage]) for stage in stages if stage in paths}
+
+
+def save(record: Record, path: Path) -> None:
+    """Write a record as JSON. Raises BadInput if the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(record), indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInput(
+            f"The record cannot be written to {path} ({error.strerror}): give another file."
+        ) from None
+
+
+def load(path: Path) -> Record:
+    """Read a record. Raises BadInput for a file that is missing or is not one."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return Record(values["kind"], Provenance(**values["provenance"]), values["content"])
+    except OSError as error:
+        raise BadInput(
+            f"There is no record to read at {path} ({error.strerror}): give another file."
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise BadInput(
+            f"{path} is not a record: give a JSON file that `kda-learn ... --record` wrote."
+        ) from None
+
+
+def find(kind: str, *, sms: int | None = None, gpu: str | None = None, folder: Path = DATA) -> Record | None:
+    """The newest record of a kind from a GPU whose name holds `gpu`; None if there is none.
+
+    With `sms`, a record of as many SMs is taken before others, and else one of the nearest number.
+    """
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = load(path)
+        except BadInput:
+            continue  # other data lies in this folder too
+        if record.kind == kind and (gpu or "").lower() in record.provenance.gpu.lower():
+            found.append(record)
+
+    def rank(record: Record) -> tuple[int, str]:
+        distance = 0 if sms is None else abs(record.provenance.sms - sms)
+        return -distance, record.provenance.date
+
+    return max(found, key=rank, default=None)
