@@ -1,0 +1,148 @@
+"""The C++ compiler of this computer, and what it has built for the emulator, kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import platformdirs
+
+from .errors import BadInput, MachineUnavailable
+from .source import KERNELS, included_files
+
+_CANDIDATES = ("g++", "clang++", "c++")
+_FLAGS = (
+    "-std=c++20",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+    "-w",  # a kernel is written for another compiler: unknown pragmas and the like are no news
+    "-fvisibility=hidden",  # two kernels in one process must not share each other's constants
+    "-fno-strict-aliasing",  # kernels read one type's bytes as another's, as GPU compilers allow
+    "-ffp-contract=off",  # the same results on every CPU
+    "-fstack-clash-protection",  # a large local array must not jump over the guard page
+)
+_RUNTIME_DEFINES: tuple[str, ...] = ()  # tests put EMULATOR_UCONTEXT here
+
+_HOST = """\
+#include "{source}"
+
+#include "emulator/entry.h"
+
+#pragma GCC visibility push(default)
+extern "C" emulator::LaunchResult* emulator_launch(void** arguments, const emulator::LaunchConfig* config) {{
+  return emulator::launch_kernel(&{entry}, arguments, *config);
+}}
+extern "C" const emulator::ParameterType* emulator_parameters(u32* count) {{
+  return emulator::describe_kernel(&{entry}, count);
+}}
+#pragma GCC visibility pop
+"""
+
+
+def compiler() -> str:
+    """The command that compiles C++: $CXX if set, else the first of g++, clang++ and c++ there is.
+
+    Raises MachineUnavailable if there is none.
+    """
+    wanted = os.environ.get("CXX")
+    for command in [wanted] if wanted else _CANDIDATES:
+        program = shlex.split(command)[0]
+        found = shutil.which(program)
+        if found:
+            return shlex.join([found, *shlex.split(command)[1:]])
+    given = f"$CXX is {wanted!r}, which is not here" if wanted else "there is no C++ compiler here"
+    raise MachineUnavailable(
+        f"{given}, and the emulator needs one: install g++ or clang (Debian, Ubuntu: apt install g++; "
+        "macOS: xcode-select --install), or set CXX to one."
+    )
+
+
+def build_runtime() -> Path:
+    """The library behind all kernels: kernels/emulator/*.cpp. Built once, in some seconds."""
+    sources = sorted((KERNELS / "emulator").glob("*.cpp"))
+    headers = sorted((KERNELS / "emulator").glob("*.h"))
+    flags = (*_FLAGS, "-O3", *(f"-D{define}" for define in _RUNTIME_DEFINES))
+    key = _key(flags, [file.read_text() for file in (*sources, *headers)])
+    path = _cache_folder() / f"runtime-{key}{_suffix()}"
+    if not path.exists():
+        together = "".join(f'#include "{source}"\n' for source in sources)  # half the time of one by one
+        _compile(path, [*flags, *_name_flags(path), "-x", "c++", "-"], together)
+    return path
+
+
+def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Path) -> Path:
+    """A library with one kernel in it, which needs that runtime. Arguments and errors: see `emulator.build`."""
+    source = source.resolve()
+    texts = [f"{file}\n{file.read_text()}" for file in included_files(source)]
+    flags = (*_FLAGS, "-O2", f"-I{KERNELS}", *(f"-D{define}" for define in defines))
+    key = _key(flags, [entry, runtime.name, *texts])
+    path = _cache_folder() / f"{source.stem}-{key}{_suffix()}"
+    if not path.exists():
+        host = _HOST.format(source=source, entry=entry)
+        load_path = "@loader_path" if sys.platform == "darwin" else "$ORIGIN"
+        link = ["-x", "none", str(runtime), f"-Wl,-rpath,{load_path}"]
+        _compile(path, [*flags, *_name_flags(path), "-x", "c++", "-", *link], host)
+    return path
+
+
+def _compile(path: Path, arguments: list[str], text: str | None = None) -> None:
+    """Runs the compiler in a folder of its own; the result appears at `path` whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
+        unfinished = Path(folder) / path.name
+        command = [*shlex.split(compiler()), "-o", str(unfinished), *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BadInput(_first_error(done.stderr))
+        os.replace(unfinished, path)
+
+
+def _first_error(log: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = [line for line in log.splitlines() if "error" in line.lower() or "undefined reference" in line]
+    first = next(iter(lines or log.splitlines()), "the compiler failed and did not say why")
+    return f"the C++ compiler refuses the kernel: {first.strip()}"
+
+
+def _name_flags(path: Path) -> list[str]:
+    """The name under which other libraries ask for this one: without a folder, so that the cache can move."""
+    if sys.platform == "darwin":
+        return [f"-Wl,-install_name,@rpath/{path.name}"]
+    return [f"-Wl,-soname,{path.name}"]
+
+
+def _suffix() -> str:
+    return ".dylib" if sys.platform == "darwin" else ".so"
+
+
+def _key(flags: tuple[str, ...], texts: list[str]) -> str:
+    """Changes whenever the result of a build would."""
+    result = hashlib.sha256()
+    for text in (_compiler_version(compiler()), *flags, *texts):
+        result.update(f"{len(text)}\n{text}".encode())
+    return result.hexdigest()[:20]
+
+
+@lru_cache(maxsize=4)
+def _compiler_version(command: str) -> str:
+    done = subprocess.run([*shlex.split(command), "--version"], capture_output=True, text=True, check=False)
+    return command + done.stdout
+
+
+def _cache_folder() -> Path:
+    folder = Path(platformdirs.user_cache_dir("kda-learn")) / "emulator"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineUnavailable(
+            f"the folder {folder} for compiled kernels cannot be made ({error.strerror}): set XDG_CACHE_HOME to a "
+            "folder that can be written."
+        ) from error
+    return folder

@@ -1,0 +1,205 @@
+#include "block.h"
+
+#include <csignal>
+#include <utility>
+
+namespace emulator {
+
+thread_local Block* running_block = nullptr;
+thread_local const Indices* indices = nullptr;
+
+static u32 thread_count(const LaunchConfig& config) {
+  return config.block.x * config.block.y * config.block.z;
+}
+
+Block::Block(const LaunchConfig& config, FileNames& files, void (*thread_body)(void*), void* context)
+    : config_(config),
+      thread_body_(thread_body),
+      context_(context),
+      recorder_(files),
+      shared_(config.shared_bytes),
+      shadow_(recorder_, config.check ? config.shared_bytes : 0, thread_count(config) / LANES),
+      stacks_(thread_count(config)),
+      threads_(thread_count(config)) {}
+
+// ---- one block from start to end ----
+BlockReport Block::run(u32 number, dim3 index) {
+  running_block = this;
+  begin(number, index);
+  for (;;) {
+    if (Thread* thread = next_thread()) {
+      current_ = thread;
+      emulator::indices = &thread->indices;
+      switch_context(scheduler_, thread->context);  // comes back when no thread can go on
+      current_ = nullptr;
+      if (stopped_)
+        break;
+    } else if (!deliver_bulk_copy()) {
+      report_stuck();
+      break;
+    }
+  }
+  running_block = nullptr;
+  return recorder_.end_block();
+}
+
+static void thread_main() { running_block->run_thread(); }
+
+void Block::begin(u32 number, dim3 index) {
+  recorder_.begin_block(number, index);
+  std::fill(shared_.begin(), shared_.end(), char(0xff));  // NaN, as bf16 and as float
+  if (config_.check)
+    shadow_.begin_block();
+  mbarriers_.clear();
+  bulk_copies_.clear();
+  stopped_ = false;
+  const u32 warp_count = static_cast<u32>(threads_.size() / LANES);
+  warps_.assign(warp_count, Warp{});
+  permute(number);
+  for (u32 warp = 0; warp < warp_count; warp++) {
+    warps_[warp].live = ~0u;
+    make_ready(warp, ~0u);
+  }
+  const dim3 size = config_.block;
+  for (u32 i = 0; i < threads_.size(); i++) {
+    Thread& thread = threads_[i];
+    const dim3 place{i % size.x, i / size.x % size.y, i / size.x / size.y};
+    thread.indices = {place, index, size, config_.grid};
+    thread.warp = i / LANES;
+    thread.lane = i % LANES;
+    thread.done = false;
+    thread.time = 1;
+    thread.clock.reset();
+    thread.waits_at = {};
+    thread.copies.clear();
+    thread.groups.clear();
+    // Tops of stacks a power of two apart would share their place in the CPU's cache.
+    const std::size_t stagger = i % 61 * 192;
+    prepare_context(thread.context, stacks_.lowest(i), Stacks::BYTES - stagger, thread_main);
+  }
+}
+
+void Block::run_thread() {
+  thread_body_(context_);
+  finish_thread();
+  std::abort();  // a thread that has returned is not run again
+}
+
+// ---- whose turn it is ----
+void Block::permute(u32 block) {
+  order_.resize(warps_.size());
+  place_.resize(warps_.size());
+  for (u32 i = 0; i < order_.size(); i++)
+    order_[i] = i;
+  lane_flip_ = 0;
+  if (config_.seed) {
+    u32 state = config_.seed * 2654435761u ^ (block + 1) * 40503u;
+    const auto random = [&state] {  // xorshift: any cheap generator does
+      state ^= state << 13;
+      state ^= state >> 17;
+      state ^= state << 5;
+      return state;
+    };
+    for (u32 i = static_cast<u32>(order_.size()) - 1; i > 0; i--)
+      std::swap(order_[i], order_[random() % (i + 1)]);
+    lane_flip_ = random() % LANES;
+  }
+  for (u32 i = 0; i < order_.size(); i++)
+    place_[order_[i]] = i;
+  ready_places_ = 0;
+  place_now_ = 0;
+}
+
+void Block::make_ready(u32 warp, u32 lanes) {
+  for (; lanes; lanes &= lanes - 1)
+    warps_[warp].ready |= 1u << (__builtin_ctz(lanes) ^ lane_flip_);
+  if (warps_[warp].ready)
+    ready_places_ |= 1u << place_[warp];
+}
+
+Thread* Block::next_thread() {
+  if (!ready_places_)
+    return nullptr;
+  if (!(ready_places_ >> place_now_ & 1)) {
+    const u32 later = place_now_ == 31 ? 0 : ready_places_ & ~0u << (place_now_ + 1);
+    place_now_ = __builtin_ctz(later ? later : ready_places_);
+  }
+  const u32 index = order_[place_now_];
+  Warp& warp = warps_[index];
+  const u32 lane = __builtin_ctz(warp.ready) ^ lane_flip_;
+  warp.ready &= warp.ready - 1;
+  if (!warp.ready)
+    ready_places_ &= ~(1u << place_now_);
+  return &threads_[index * LANES + lane];
+}
+
+// The current thread cannot go on. Returns when it can.
+void Block::wait_here() {
+  Thread* const from = current_;
+  Thread* const to = next_thread();
+  if (to == from)
+    return;
+  if (!to) {
+    switch_context(from->context, scheduler_);
+    return;
+  }
+  current_ = to;
+  emulator::indices = &to->indices;
+  switch_context(from->context, to->context);
+}
+
+void Block::stop() {
+  stopped_ = true;
+  switch_context(current_->context, scheduler_);
+  std::abort();
+}
+
+// ---- the ends that no block should come to ----
+void Block::report_stuck() {
+  std::string stuck;
+  u32 named = 0, returned = 0;
+  const Thread* first = nullptr;
+  for (const Thread& thread : threads_) {
+    if (thread.done) {
+      returned++;
+      continue;
+    }
+    if (!first)
+      first = &thread;
+    const Thread* before = thread.lane ? &thread - 1 : nullptr;
+    const bool as_before = before && !before->done && before->waits_at.line == thread.waits_at.line;
+    if (as_before || named++ >= 8)
+      continue;
+    stuck += (stuck.empty() ? "" : "; ") + ("warp " + std::to_string(thread.warp)) + " from lane " +
+             std::to_string(thread.lane) + " on at " + describe(thread.waits_at);
+  }
+  if (!first)
+    return;
+  const CallSite& at = first->waits_at;
+  const u32 site = recorder_.site(at.operation, {at.file, at.line}, at.bytes);
+  recorder_.fault("deadlock", site, Recorder::NO_SITE, [&] {
+    return "no thread can go on; waiting: " + stuck + "; " + std::to_string(returned) + " of " +
+           std::to_string(threads_.size()) + " threads have returned";
+  });
+}
+
+void Block::crash(int signal_number, void* address) {
+  if (!current_)
+    return;
+  const CallSite& at = current_->waits_at;
+  const u32 site = recorder_.site(at.operation, {at.file, at.line}, at.bytes);
+  const bool stack_full = signal_number != SIGFPE && stacks_.is_guard(address);
+  const std::string last = at.file ? "; the last warp-wide operation it reached is " + describe(at) : "";
+  recorder_.fault(stack_full ? "stack overflow" : "crash", site, Recorder::NO_SITE, [&] {
+    if (stack_full) {
+      return who() + " has more local variables than the emulator's " + std::to_string(Stacks::BYTES / 1024) +
+             " KB stack holds" + last;
+    }
+    if (signal_number == SIGFPE)
+      return who() + " divides an integer by zero" + last;
+    return who() + " follows a wild pointer: global memory is read by ldg and written by stg" + last;
+  });
+  stop();
+}
+
+}  // namespace emulator

@@ -1,0 +1,150 @@
+// One block of threads, run by one thread of the operating system.
+//
+// A warp runs until all its lanes wait; then the next warp runs. What a warp does as one (ldmatrix, mma, a
+// barrier) is carried out by the last lane to come, for all. A seed permutes warps and lanes: no order of
+// theirs is promised on a GPU either, and the checks do not depend on it.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "fiber.h"
+#include "report.h"
+#include "shadow.h"
+#include "warp_trace.h"
+
+namespace emulator {
+
+struct Copy {
+  u32 offset;  // in shared memory
+  const void* from;  // null: zeros
+  u32 bytes, site;
+};
+
+struct Thread {
+  Indices indices;
+  Context context;
+  u32 warp, lane;
+  bool done;
+  u32 time;  // see clock.h
+  std::unique_ptr<Clock> clock;  // what it knows beyond its warp, from an mbarrier; null: nothing
+  CallSite waits_at;
+  std::vector<Copy> copies;  // under way or not committed, oldest first
+  std::vector<u32> groups;  // for each committed group the number of copies up to its end
+};
+
+struct Warp {
+  u32 live;  // lanes that have not returned
+  u32 ready;  // lanes that can go on, as bits of their place in the order
+  u32 arrived;  // lanes that wait for the others, at:
+  Operation operation;
+  Site site;
+  void* arguments[LANES];
+  bool at_barrier;  // all have arrived at __syncthreads
+  Clock clock;  // what all lanes know
+  WarpTrace trace;
+};
+
+struct Mbarrier {
+  u32 number;  // in the order of initialisation
+  u32 count, missing_arrivals, phase;
+  long long missing_bytes;
+  Thread* fence_owed_by;  // initialised it and has not made that visible to the copy engine
+  Clock arriving, completed;  // what arrivals of this phase, and of those before, hand on
+  std::vector<Thread*> waiting;
+};
+
+struct BulkCopy {
+  Copy copy;
+  u32 barrier;
+};
+
+class Block {
+ public:
+  Block(const LaunchConfig&, FileNames&, void (*thread_body)(void*), void* context);
+  BlockReport run(u32 number, dim3 index);
+
+  // ---- what the running thread asks for: runtime.h ----
+  void load(u32 from, void* value, u32 bytes, Site);
+  void store(u32 to, const void* value, u32 bytes, Site);
+  void load_global(const void* from, void* value, u32 bytes, Site);
+  void store_global(void* to, const void* value, u32 bytes, Site);
+  void copy_async(Operation, u32 to, const void* from, u32 bytes, bool valid, Site);
+  void copy_commit();
+  void copy_wait(u32 groups_under_way);
+  void mbarrier_init(u32 address, u32 count, Site);
+  void mbarrier_arrive(u32 address, u32 expected_bytes, Site);
+  void mbarrier_wait(u32 address, u32 parity, Site);
+  void fence_proxy_async();
+  void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier, Site);
+  void collective(Operation, void* arguments, Site);
+  void refuse_partial_mask(Operation, u32 mask, Site);
+
+  // The threads' code, on their stacks.
+  [[noreturn]] void run_thread();
+  // A wild pointer, a full stack, a division by zero; returns if no thread is running.
+  void crash(int signal_number, void* address);
+
+  static constexpr u32 SHARED_START = 1024;  // as on sm_90: a kernel that forgets smem_base() is found out
+
+ private:
+  const LaunchConfig& config_;
+  void (*thread_body_)(void*);
+  void* context_;
+  Recorder recorder_;
+  std::vector<char> shared_;
+  Shadow shadow_;
+  Stacks stacks_;
+  std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
+  std::map<u32, Mbarrier> mbarriers_;
+  std::deque<BulkCopy> bulk_copies_;
+
+  // ---- scheduling: block.cpp ----
+  Context scheduler_;
+  Thread* current_ = nullptr;
+  std::vector<u32> order_, place_;  // of warps: which comes i-th, and the inverse
+  u32 lane_flip_ = 0;  // lanes take their turns in the order of lane ^ lane_flip_
+  u32 ready_places_ = 0, place_now_ = 0;
+  bool stopped_ = false;
+
+  void begin(u32 number, dim3 index);
+  void permute(u32 block);
+  void make_ready(u32 warp, u32 lanes);
+  Thread* next_thread();
+  void wait_here();
+  [[noreturn]] void stop();
+  void finish_thread();
+  void report_stuck();
+  std::string who() const { return recorder_.who(current_->warp, current_->lane); }
+
+  // ---- warps: warp.cpp ----
+  void complete(u32 warp);
+  void execute(u32 warp);
+  void move_matrices(u32 warp, u32 site, bool load, u32 count, bool turned);
+  void even_times(u32 warp);
+  void join_lanes(u32 warp);
+  bool barrier_is_full() const;
+  void release_barrier();
+
+  // ---- memory: memory.cpp ----
+  Clock& clock_of(const Thread& t) { return t.clock ? *t.clock : warps_[t.warp].clock; }
+  u32 last_buffer_ = 0;  // where the last access to global memory was
+  u32 begin_operation(Operation, Site, u32 bytes);  // its site's number
+  Access access(u32 site);
+  bool check_shared(u32 address, u32 bytes, u32 alignment, u32 site, const Thread&);
+  bool check_global(const void* address, u32 bytes, u32 alignment, u32 site);
+  char* shared(u32 address) { return shared_.data() + (address - SHARED_START); }
+
+  // ---- copies and mbarriers: async.cpp ----
+  void land(const Copy&, u32 agent, u32 lane, u32 time);
+  Mbarrier* find_mbarrier(u32 address, u32 site);
+  void end_phase_if_complete(Mbarrier&);
+  bool deliver_bulk_copy();
+  void report_abandoned_copies();
+};
+
+extern thread_local Block* running_block __attribute__((tls_model("initial-exec")));
+
+}  // namespace emulator

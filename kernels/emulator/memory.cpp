@@ -1,0 +1,165 @@
+// Loads and stores of single threads.
+#include "block.h"
+
+namespace emulator {
+
+constexpr u64 MAX_FAULTS = 100'000;  // of one block: it has lost its way, and may never end
+
+// The usual widths as moves, not as a call.
+static void copy_bytes(void* to, const void* from, u32 bytes) {
+  switch (bytes) {
+    case 2:
+      std::memcpy(to, from, 2);
+      break;
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    case 8:
+      std::memcpy(to, from, 8);
+      break;
+    case 16:
+      std::memcpy(to, from, 16);
+      break;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
+u32 Block::begin_operation(Operation operation, Site at, u32 bytes) {
+  if (recorder_.fault_count() > MAX_FAULTS)
+    stop();
+  return recorder_.site(operation, at, bytes);
+}
+
+Access Block::access(u32 site) {
+  const Thread& thread = *current_;
+  return {site, thread.warp, thread.lane, false, thread.time, &clock_of(thread)};
+}
+
+// False, and reported, if the access cannot be made.
+bool Block::check_shared(u32 address, u32 bytes, u32 alignment, u32 site, const Thread& thread) {
+  const auto described = [&] {
+    return describe(recorder_.call_site(site)) + ": " + recorder_.who(thread.warp, thread.lane) +
+           " names byte " + std::to_string(static_cast<long long>(address) - SHARED_START) +
+           " of shared memory";
+  };
+  if (address < SHARED_START || u64(address) + bytes > SHARED_START + shared_.size()) {
+    recorder_.fault("out of bounds", site, Recorder::NO_SITE, [&] {
+      return described() + " and wants " + std::to_string(bytes) + " bytes; the block has " +
+             std::to_string(shared_.size());
+    });
+    return false;
+  }
+  if (address % alignment) {
+    recorder_.fault("misaligned", site, Recorder::NO_SITE, [&] {
+      return described() + "; the address must be a multiple of " + std::to_string(alignment);
+    });
+    return false;
+  }
+  return true;
+}
+
+bool Block::check_global(const void* address, u32 bytes, u32 alignment, u32 site) {
+  const char* const start = static_cast<const char*>(address);
+  const auto holds = [&](const Buffer& x) { return start >= x.start && start + bytes <= x.start + x.bytes; };
+  if (last_buffer_ < config_.buffer_count && holds(config_.buffers[last_buffer_])) {
+    if (reinterpret_cast<std::uintptr_t>(address) % alignment == 0)
+      return true;
+  }
+  const auto described = [&] { return describe(recorder_.call_site(site)) + ": " + who(); };
+  for (u32 i = 0; i < config_.buffer_count; i++) {
+    if (!holds(config_.buffers[i]))
+      continue;
+    last_buffer_ = i;
+    if (reinterpret_cast<std::uintptr_t>(address) % alignment == 0)
+      return true;
+    recorder_.fault("misaligned", site, Recorder::NO_SITE, [&] {
+      return described() + " names byte " + std::to_string(start - config_.buffers[i].start) +
+             " of argument " + std::to_string(config_.buffers[i].argument) +
+             "; its address must be a multiple of " + std::to_string(alignment);
+    });
+    return false;
+  }
+  recorder_.fault("out of bounds", site, Recorder::NO_SITE, [&] {
+    std::string nearest;
+    long long least = -1;
+    for (u32 i = 0; i < config_.buffer_count; i++) {
+      const Buffer& x = config_.buffers[i];
+      const long long beyond = start >= x.start ? start - (x.start + x.bytes) + bytes : x.start - start;
+      if (least >= 0 && beyond >= least)
+        continue;
+      least = beyond;
+      nearest = ", byte " + std::to_string(start - x.start) + " of argument " + std::to_string(x.argument) +
+                ", which has " + std::to_string(x.bytes);
+    }
+    return described() + " wants " + std::to_string(bytes) +
+           " bytes of global memory outside of all arguments" + nearest;
+  });
+  return false;
+}
+
+void Block::load(u32 from, void* value, u32 bytes, Site at) {
+  const u32 site = begin_operation(Operation::LDS, at, bytes);
+  if (!check_shared(from, bytes, bytes, site, *current_)) {
+    std::memset(value, 0xff, bytes);
+    return;
+  }
+  if (config_.check)
+    shadow_.read(from - SHARED_START, bytes, access(site));
+  if (config_.trace)
+    warps_[current_->warp].trace.add(site, current_->lane, from);
+  copy_bytes(value, shared(from), bytes);
+}
+
+void Block::store(u32 to, const void* value, u32 bytes, Site at) {
+  const u32 site = begin_operation(Operation::STS, at, bytes);
+  if (!check_shared(to, bytes, bytes, site, *current_))
+    return;
+  if (config_.check)
+    shadow_.write(to - SHARED_START, bytes, access(site));
+  if (config_.trace)
+    warps_[current_->warp].trace.add(site, current_->lane, to);
+  copy_bytes(shared(to), value, bytes);
+}
+
+// Widths that one instruction moves must be aligned to themselves.
+static u32 alignment_of(u32 bytes) { return bytes <= 16 && (bytes & (bytes - 1)) == 0 ? bytes : 1; }
+
+void Block::load_global(const void* from, void* value, u32 bytes, Site at) {
+  const u32 site = begin_operation(Operation::LDG, at, bytes);
+  if (!check_global(from, bytes, alignment_of(bytes), site)) {
+    std::memset(value, 0xff, bytes);
+    return;
+  }
+  if (config_.trace) {
+    warps_[current_->warp].trace.add(site, current_->lane, reinterpret_cast<std::uintptr_t>(from));
+  }
+  copy_bytes(value, from, bytes);
+}
+
+void Block::store_global(void* to, const void* value, u32 bytes, Site at) {
+  const u32 site = begin_operation(Operation::STG, at, bytes);
+  if (!check_global(to, bytes, alignment_of(bytes), site))
+    return;
+  if (config_.trace) {
+    warps_[current_->warp].trace.add(site, current_->lane, reinterpret_cast<std::uintptr_t>(to));
+  }
+  copy_bytes(to, value, bytes);
+}
+
+// ---- runtime.h ----
+u32 shared_start() { return Block::SHARED_START; }
+void shared_load(u32 from, void* value, u32 bytes, Site site) {
+  running_block->load(from, value, bytes, site);
+}
+void shared_store(u32 to, const void* value, u32 bytes, Site site) {
+  running_block->store(to, value, bytes, site);
+}
+void global_load(const void* from, void* value, u32 bytes, Site site) {
+  running_block->load_global(from, value, bytes, site);
+}
+void global_store(void* to, const void* value, u32 bytes, Site site) {
+  running_block->store_global(to, value, bytes, site);
+}
+
+}  // namespace emulator

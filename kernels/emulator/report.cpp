@@ -1,0 +1,129 @@
+#include "report.h"
+
+#include <iterator>
+
+namespace emulator {
+
+static const char* const OPERATION_NAMES[] = {
+    "lds",           "sts",
+    "ldg",           "stg",
+    "ldmatrix.x1",   "ldmatrix.x1.trans",
+    "ldmatrix.x2",   "ldmatrix.x2.trans",
+    "ldmatrix.x4",   "ldmatrix.x4.trans",
+    "stmatrix.x1",   "stmatrix.x1.trans",
+    "stmatrix.x2",   "stmatrix.x2.trans",
+    "stmatrix.x4",   "stmatrix.x4.trans",
+    "movmatrix",     "mma",
+    "shfl",          "syncwarp",
+    "syncthreads",   "cp.async.cg",
+    "cp.async.ca",   "cp.async.bulk",
+    "mbarrier.init", "mbarrier.arrive",
+    "mbarrier.wait",
+};
+static_assert(std::size(OPERATION_NAMES) == static_cast<std::size_t>(Operation::COUNT));
+
+std::string describe(const CallSite& site) {
+  if (!site.file)
+    return "the kernel";
+  const char* slash = std::strrchr(site.file, '/');
+  const std::string place = std::string(slash ? slash + 1 : site.file) + ":" + std::to_string(site.line);
+  return place + " (" + OPERATION_NAMES[static_cast<int>(site.operation)] + ")";
+}
+
+std::string operation_names() {
+  std::string names;
+  for (const char* name : OPERATION_NAMES)
+    names += (names.empty() ? "" : " ") + std::string(name);
+  return names;
+}
+
+unsigned char FileNames::number(const char* name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  if (found != names_.end())
+    return static_cast<unsigned char>(found - names_.begin());
+  if (names_.size() == 255)
+    return 255;  // no kernel is spread over so many files
+  names_.emplace_back(name);
+  return static_cast<unsigned char>(names_.size() - 1);
+}
+
+static bool same(const CallSite& a, const CallSite& b) {
+  return a.line == b.line && a.operation == b.operation && a.bytes == b.bytes && a.file == b.file;
+}
+
+u32 Recorder::site(Operation operation, Site at, u32 bytes) {
+  const CallSite wanted{at.file, at.line, operation, bytes};
+  const u32 slot = (at.line * 31 + static_cast<u32>(operation) * 7 + bytes) % std::size(cache_);
+  CachedSite& cached = cache_[slot];
+  if (!same(cached.site, wanted))
+    cached = {wanted, find_or_add(wanted)};
+  return cached.number;
+}
+u32 Recorder::find_or_add(const CallSite& wanted) {
+  for (u32 i = 0; i < sites_.size(); i++) {
+    if (same(sites_[i], wanted))
+      return i;
+  }
+  if (sites_.size() == MAX_SITES)
+    return MAX_SITES - 1;
+  sites_.push_back(wanted);
+  file_numbers_.push_back(wanted.file ? files_.number(wanted.file) : 0);
+  counts_.emplace_back();
+  return static_cast<u32>(sites_.size() - 1);
+}
+
+void Recorder::count(u32 site, u64 bytes, u64 sectors) {
+  counts_[site].instructions++;
+  counts_[site].bytes += bytes;
+  counts_[site].sectors += sectors;
+}
+
+AccessRecord& Recorder::record_access(u32 site, u32 warp) {
+  const CallSite& at = sites_[site];
+  AccessRecord record{};
+  record.line = static_cast<u32>(at.line);
+  record.file = file_numbers_[site];
+  record.operation = static_cast<unsigned char>(at.operation);
+  record.bytes = static_cast<unsigned char>(at.bytes);
+  record.warp = static_cast<unsigned char>(warp);
+  record.block = block_;
+  record.order = static_cast<u32>(accesses_.size());
+  std::fill(std::begin(record.address), std::end(record.address), -1);
+  accesses_.push_back(record);
+  return accesses_.back();
+}
+
+std::string Recorder::who(u32 warp, u32 lane) const {
+  const std::string block =
+      std::to_string(index_.x) + " " + std::to_string(index_.y) + " " + std::to_string(index_.z);
+  return "block " + block + " warp " + std::to_string(warp) + " lane " + std::to_string(lane) + " (thread " +
+         std::to_string(warp * LANES + lane) + ")";
+}
+
+void Recorder::begin_block(u32 number, dim3 index) {
+  block_ = number;
+  index_ = index;
+  faults_.clear();
+  fault_count_ = 0;
+  accesses_.clear();
+  std::fill(counts_.begin(), counts_.end(), Count{});
+}
+
+BlockReport Recorder::end_block() {
+  BlockReport report;
+  report.faults.resize(faults_.size());
+  for (const auto& [key, found] : faults_) {
+    const auto& [kind, site, other] = key;
+    report.faults[found.number - 1] = {kind, found.message, sites_[site],
+                                       other == NO_SITE ? CallSite{} : sites_[other], found.count};
+  }
+  for (std::size_t i = 0; i < sites_.size(); i++) {
+    if (counts_[i].instructions)
+      report.counts.emplace_back(sites_[i], counts_[i]);
+  }
+  report.accesses = std::move(accesses_);
+  return report;
+}
+
+}  // namespace emulator

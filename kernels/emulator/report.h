@@ -1,0 +1,116 @@
+// What a launch found and counted: faults, instruction counts, shared-memory accesses.
+#pragma once
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "clock.h"
+#include "runtime.h"
+
+namespace emulator {
+
+// One operation as it stands in the source: the unit of counting and reporting.
+struct CallSite {
+  const char* file;
+  int line;
+  Operation operation;
+  u32 bytes;  // per lane
+};
+std::string describe(const CallSite&);  // "s12_pad.cu:120 (lds)"
+std::string operation_names();  // all, a blank between two
+
+struct Count {
+  u64 instructions = 0;  // of whole warps
+  u64 bytes = 0, sectors = 0;  // of global memory: asked for by the lanes; 32-byte sectors touched
+};
+
+// One warp instruction on shared memory, as kda_learn/emulator.py reads it.
+struct AccessRecord {
+  u32 line;
+  unsigned char file, operation, bytes, warp;
+  u32 block, order, mask;
+  int address[LANES];  // from the start of dynamic shared memory; -1: the lane stands aside
+};
+static_assert(sizeof(AccessRecord) == 148);
+
+struct Fault {
+  std::string kind, message;
+  CallSite site, other;  // other: without a file if there is none
+  u64 count;
+};
+
+struct BlockReport {
+  std::vector<Fault> faults;
+  std::vector<std::pair<CallSite, Count>> counts;
+  std::vector<AccessRecord> accesses;
+};
+
+// The names of the files that sites are in, numbered in the order in which they come up.
+class FileNames {
+ public:
+  unsigned char number(const char* name);
+  const std::vector<std::string>& all() const { return names_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> names_;
+};
+
+// Collects one block's report. Sites are numbered, so that the shadow memory can keep a number per byte pair.
+class Recorder {
+ public:
+  static constexpr u32 MAX_SITES = 1 << 11;
+
+  explicit Recorder(FileNames& files) : files_(files) {}
+
+  void begin_block(u32 number, dim3 index);
+  BlockReport end_block();
+  std::string who(u32 warp, u32 lane) const;  // "block 0 0 0 warp 1 lane 5 (thread 37)"
+
+  u32 site(Operation, Site, u32 bytes);
+  const CallSite& call_site(u32 site) const { return sites_[site]; }
+
+  // Adds a fault of `kind` at `site`, in which `other` (or NO_SITE) takes part. Each (kind, site, other) is kept
+  // once, with the message of the first; `message` makes it.
+  static constexpr u32 NO_SITE = ~0u;
+  template <class Message> void fault(const char* kind, u32 site, u32 other, Message&& message) {
+    FoundFault& found = faults_[{kind, site, other}];
+    if (found.count++ == 0) {
+      found.number = static_cast<u32>(faults_.size());
+      found.message = message();
+    }
+    fault_count_++;
+  }
+  u64 fault_count() const { return fault_count_; }
+
+  void count(u32 site, u64 bytes = 0, u64 sectors = 0);
+  AccessRecord& record_access(u32 site, u32 warp);  // the caller fills in mask and addresses
+
+ private:
+  struct FoundFault {
+    u64 count = 0;
+    u32 number = 0;
+    std::string message;
+  };
+  struct CachedSite {
+    CallSite site{nullptr, -1, Operation::COUNT, 0};
+    u32 number = 0;
+  };
+  FileNames& files_;
+  u32 block_ = 0;
+  dim3 index_;
+  std::vector<CallSite> sites_;
+  std::vector<unsigned char> file_numbers_;
+  std::vector<Count> counts_;
+  CachedSite cache_[512];
+  std::map<std::tuple<std::string, u32, u32>, FoundFault> faults_;
+  u64 fault_count_ = 0;
+  std::vector<AccessRecord> accesses_;
+
+  u32 find_or_add(const CallSite&);
+};
+
+}  // namespace emulator

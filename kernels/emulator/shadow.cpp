@@ -1,0 +1,162 @@
+#include "shadow.h"
+
+namespace emulator {
+
+Shadow::Shadow(Recorder& recorder, u32 bytes, u32 warps)
+    : recorder_(recorder),
+      warps_(warps),
+      writes_((bytes + GRANULE - 1) / GRANULE),
+      readers_(writes_.size()),
+      reads_(warps, std::vector<Reads>(writes_.size())) {}
+
+void Shadow::begin_block() {
+  std::fill(writes_.begin(), writes_.end(), Write{});
+  std::fill(readers_.begin(), readers_.end(), 0);
+}
+
+// ---- what is ordered ----
+// Lanes in a mask and their time, against an access made now: program order or knowledge.
+bool Shadow::happened_before(u32 agent, u32 lanes, u32 time, const Access& now) {
+  if (time <= now.clock->all_lanes(agent))
+    return true;
+  if (agent == now.warp && !now.collective)
+    lanes &= ~(1u << now.lane);
+  return now.clock->knows(agent, lanes, time);
+}
+
+// A warp makes ldmatrix and stmatrix as one: whoever is past one knows that its reads are done and its writes
+// have their place, so that a later write cannot overtake it. To read what stmatrix wrote takes more: only a
+// barrier or __syncwarp makes other lanes' writes visible.
+bool Shadow::happened_before(const Write& write, const Access& now, bool now_writes) {
+  if (now_writes && write.collective) {
+    return write.agent == now.warp || now.clock->knows_any_lane(write.agent, write.time);
+  }
+  const u32 lanes = write.collective ? ~0u : 1u << write.lane;
+  return happened_before(write.agent, lanes, write.time, now);
+}
+bool Shadow::happened_before(u32 warp, const Reads& reads, const Access& now) {
+  if (reads.collective && warp != now.warp && !now.clock->knows_any_lane(warp, reads.time))
+    return false;
+  return happened_before(warp, reads.lanes, reads.time, now);
+}
+
+// ---- accesses ----
+void Shadow::read(u32 offset, u32 bytes, const Access& now) {
+  Write checked{};
+  bool any_checked = false;
+  std::vector<Reads>& reads = reads_[now.warp];
+  for (u32 granule = offset / GRANULE; granule < (offset + bytes) / GRANULE; granule++) {
+    const Write& write = writes_[granule];
+    if (!any_checked || write != checked) {
+      if (!write.written || write.under_way || !happened_before(write, now, false)) {
+        report_read_of(write, granule * GRANULE, now);
+      }
+      checked = write;
+      any_checked = true;
+    }
+    remember_read(reads[granule], readers_[granule] >> now.warp & 1, now);
+    readers_[granule] |= 1u << now.warp;
+  }
+}
+
+void Shadow::remember_read(Reads& reads, bool counts, const Access& now) const {
+  const bool is_newer = !counts || reads.time <= now.clock->all_lanes(now.warp);
+  const u32 lane = now.collective ? 0 : 1u << now.lane;
+  if (is_newer) {
+    reads = {lane, now.time, now.site, now.collective};
+    return;
+  }
+  if (!now.collective || !reads.lanes)
+    reads.site = now.site;
+  reads.lanes |= lane;
+  reads.collective |= now.collective;
+  reads.time = std::max<u32>(reads.time, now.time);
+}
+
+void Shadow::write(u32 offset, u32 bytes, const Access& now) { put_write(offset, bytes, now, false); }
+void Shadow::begin_copy(u32 offset, u32 bytes, const Access& now) { put_write(offset, bytes, now, true); }
+
+void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way) {
+  Write mark;
+  mark.time = now.time;
+  mark.site = now.site;
+  mark.agent = now.warp;
+  mark.lane = now.lane;
+  mark.collective = now.collective;
+  mark.under_way = under_way;
+  mark.written = 1;
+  Write checked{};
+  for (u32 granule = offset / GRANULE; granule < (offset + bytes) / GRANULE; granule++) {
+    const Write& write = writes_[granule];
+    if (write.written && write != checked) {
+      if (write.under_way) {
+        report_under_way(write, granule * GRANULE, now, "writes over");
+      } else if (!happened_before(write, now, true)) {
+        report_race(write.agent, write.lane, write.site, granule * GRANULE, now, "wrote", "writes");
+      }
+      checked = write;
+    }
+    for (u32 readers = readers_[granule]; readers; readers &= readers - 1) {
+      const u32 warp = __builtin_ctz(readers);
+      const Reads& reads = reads_[warp][granule];
+      if (reads.time <= now.clock->all_lanes(warp) || happened_before(warp, reads, now))
+        continue;
+      const u32 others = warp == now.warp ? reads.lanes & ~(1u << now.lane) : reads.lanes;
+      const u32 lane = others ? __builtin_ctz(others) : 0;
+      report_race(warp, lane, reads.site, granule * GRANULE, now, "read", "writes");
+    }
+    readers_[granule] = 0;
+    writes_[granule] = mark;
+  }
+}
+
+void Shadow::end_copy(u32 offset, u32 bytes, u32 site, u32 agent, u32 lane, u32 time) {
+  Write mark;
+  mark.time = time;
+  mark.site = site;
+  mark.agent = agent;
+  mark.lane = lane;
+  mark.written = 1;
+  std::fill_n(writes_.begin() + offset / GRANULE, bytes / GRANULE, mark);
+}
+
+// ---- reports ----
+void Shadow::report_read_of(const Write& write, u32 offset, const Access& now) {
+  if (write.under_way)
+    return report_under_way(write, offset, now, "reads");
+  if (write.written)
+    return report_race(write.agent, write.lane, write.site, offset, now, "wrote", "reads");
+  recorder_.fault("uninitialised read", now.site, Recorder::NO_SITE, [&] {
+    return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) +
+           " reads byte " + std::to_string(offset) + " of shared memory, which nobody has written";
+  });
+}
+
+void Shadow::report_under_way(const Write& write, u32 offset, const Access& now, const char* does) {
+  recorder_.fault("copy not waited for", now.site, write.site, [&] {
+    return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) + " " + does +
+           " byte " + std::to_string(offset) + " of shared memory while a copy issued by warp " +
+           std::to_string(write.agent) + " lane " + std::to_string(write.lane) + " at " +
+           describe(recorder_.call_site(write.site)) +
+           " is under way; it lands when its group is committed and waited for";
+  });
+}
+
+void Shadow::report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,
+                         const char* does) {
+  const bool same_warp = agent == now.warp;
+  const char* kind = same_warp ? "race within a warp" : agent < warps_ ? "race" : "copy not waited for";
+  recorder_.fault(kind, now.site, site, [&] {
+    const std::string before = agent < warps_
+                                   ? "warp " + std::to_string(agent) + " lane " + std::to_string(lane)
+                                   : std::string("a bulk copy");
+    const char* cure = same_warp        ? "put __syncwarp() between them"
+                       : agent < warps_ ? "put __syncthreads() between them"
+                                        : "wait on its mbarrier first";
+    return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) + " " + does +
+           " byte " + std::to_string(offset) + " of shared memory, which " + before + " " + did + " at " +
+           describe(recorder_.call_site(site)) + ", in no certain order: " + cure;
+  });
+}
+
+}  // namespace emulator

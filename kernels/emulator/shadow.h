@@ -1,0 +1,69 @@
+// Beside every 2 bytes of shared memory: who wrote them last, and who has read them since.
+#pragma once
+#include <vector>
+
+#include "clock.h"
+#include "report.h"
+
+namespace emulator {
+
+// An access that a thread makes now, or that a warp makes as one (ldmatrix, stmatrix): then `lane` is the one
+// whose address is used.
+struct Access {
+  u32 site;
+  u32 warp, lane;
+  bool collective;
+  u32 time;
+  const Clock* clock;  // what the thread knows of the others
+};
+
+class Shadow {
+ public:
+  static constexpr u32 GRANULE = 2;  // bytes: no access is narrower
+  static constexpr u32 MAX_TIME = (1 << 20) - 1;
+
+  Shadow(Recorder& recorder, u32 bytes, u32 warps);
+  void begin_block();
+
+  // Offsets count from the start of shared memory.
+  void read(u32 offset, u32 bytes, const Access&);
+  void write(u32 offset, u32 bytes, const Access&);
+  // The two ends of an asynchronous copy; between them the bytes belong to nobody. `agent` and `time` say when
+  // it landed: a warp's time, or the phase of the mbarrier that counts it.
+  void begin_copy(u32 offset, u32 bytes, const Access&);
+  void end_copy(u32 offset, u32 bytes, u32 site, u32 agent, u32 lane, u32 time);
+
+ private:
+  struct Write {
+    u64 time : 20 = 0, site : 11 = 0, agent : 16 = 0, lane : 5 = 0;
+    u64 collective : 1 = 0;
+    u64 under_way : 1 = 0;  // by a copy that has not landed
+    u64 written : 1 = 0;
+    bool operator==(const Write&) const = default;
+  };
+  // The reads of one warp. Older ones need not be kept: who knows of these knows of those.
+  struct Reads {
+    u32 lanes;  // that read on their own
+    u32 time : 20, site : 11;
+    u32 collective : 1;  // read by the warp as one, too
+  };
+
+  Recorder& recorder_;
+  u32 warps_;
+  std::vector<Write> writes_;
+  std::vector<u32> readers_;  // warps whose entry in reads_ counts
+  std::vector<std::vector<Reads>> reads_;  // [warp][granule]
+
+  void put_write(u32 offset, u32 bytes, const Access&, bool under_way);
+  void remember_read(Reads&, bool counts, const Access&) const;
+  static bool happened_before(u32 agent, u32 lanes, u32 time, const Access& now);
+  static bool happened_before(const Write&, const Access& now, bool now_writes);
+  static bool happened_before(u32 warp, const Reads&, const Access& now);
+
+  void report_read_of(const Write&, u32 offset, const Access& now);
+  void report_under_way(const Write&, u32 offset, const Access& now, const char* does);
+  void report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,
+                   const char* does);
+};
+
+}  // namespace emulator

@@ -1,0 +1,239 @@
+// What warps do as one, and barriers.
+#include "block.h"
+#include "warp_math.h"
+
+namespace emulator {
+
+// Operations that threads which have returned take no part in; the others need all 32 lanes.
+static bool live_lanes_suffice(Operation operation) {
+  return operation == Operation::SYNCTHREADS || operation == Operation::SYNCWARP ||
+         operation == Operation::SHFL;
+}
+
+void Block::refuse_partial_mask(Operation operation, u32 mask, Site at) {
+  const u32 site = recorder_.site(operation, at, 0);
+  recorder_.fault("partial mask", site, Recorder::NO_SITE, [&] {
+    return describe(recorder_.call_site(site)) + ": " + who() + " gives the mask " + std::to_string(mask) +
+           ", but the emulator knows the full mask 0xffffffff only";
+  });
+  stop();
+}
+
+void Block::collective(Operation operation, void* arguments, Site at) {
+  Thread& thread = *current_;
+  Warp& warp = warps_[thread.warp];
+  thread.waits_at = {at.file, at.line, operation, 0};
+  if (!warp.arrived) {
+    warp.operation = operation;
+    warp.site = at;
+  } else if (warp.operation != operation || warp.site.line != at.line || warp.site.file != at.file) {
+    const u32 here = recorder_.site(operation, at, 0), there = recorder_.site(warp.operation, warp.site, 0);
+    recorder_.fault("divergent warp", here, there, [&] {
+      return describe(recorder_.call_site(here)) + ": " + who() +
+             " comes here while other lanes of its warp wait at " + describe(recorder_.call_site(there)) +
+             "; all 32 lanes must come to the same one";
+    });
+    stop();
+  }
+  warp.arguments[thread.lane] = arguments;
+  warp.arrived |= 1u << thread.lane;
+  if (warp.arrived == (live_lanes_suffice(operation) ? warp.live : ~0u))
+    complete(thread.warp);
+  wait_here();
+}
+
+// All lanes have come.
+void Block::complete(u32 index) {
+  Warp& warp = warps_[index];
+  if (config_.trace)
+    warp.trace.finish(recorder_, index, SHARED_START);
+  warp.arrived = 0;
+  if (warp.operation == Operation::SYNCTHREADS) {
+    warp.at_barrier = true;
+    if (barrier_is_full())
+      release_barrier();
+  } else {
+    execute(index);
+    make_ready(index, warp.live);
+  }
+}
+
+void Block::execute(u32 index) {
+  Warp& warp = warps_[index];
+  const auto matrix = reinterpret_cast<MatrixArguments**>(warp.arguments);
+  const bool is_matrix =
+      warp.operation >= Operation::LDMATRIX_X1 && warp.operation <= Operation::STMATRIX_X4_TRANS;
+  const u32 site = recorder_.site(warp.operation, warp.site, is_matrix ? 16 : 0);
+  if (config_.trace)
+    recorder_.count(site);
+  if (is_matrix) {
+    const bool load = warp.operation < Operation::STMATRIX_X1;
+    const Operation first = load ? Operation::LDMATRIX_X1 : Operation::STMATRIX_X1;
+    const u32 variant = static_cast<u32>(warp.operation) - static_cast<u32>(first);
+    return move_matrices(index, site, load, 1u << variant / 2, variant % 2);
+  }
+  switch (warp.operation) {
+    case Operation::MOVMATRIX:
+      return transpose_registers(matrix);
+    case Operation::MMA:
+      return multiply(reinterpret_cast<MmaArguments**>(warp.arguments));
+    case Operation::SYNCWARP:
+      return join_lanes(index);
+    case Operation::SHFL: {
+      const u32 stray = shuffle(reinterpret_cast<ShuffleArguments**>(warp.arguments), warp.live);
+      if (stray == LANES)
+        return;
+      return recorder_.fault("divergent warp", site, Recorder::NO_SITE, [&] {
+        return describe(recorder_.call_site(site)) + ": " + recorder_.who(index, stray) +
+               " reads from a lane that has returned";
+      });
+    }
+    default:
+      return;
+  }
+}
+
+void Block::move_matrices(u32 index, u32 site, bool load, u32 count, bool turned) {
+  const auto lanes = reinterpret_cast<MatrixArguments**>(warps_[index].arguments);
+  Thread* const threads = &threads_[index * LANES];
+  even_times(index);
+  if (config_.trace) {
+    AccessRecord& record = recorder_.record_access(site, index);
+    record.mask = count == 4 ? ~0u : (1u << count * 8) - 1;
+    for (u32 lane = 0; lane < count * 8; lane++) {
+      record.address[lane] = static_cast<int>(lanes[lane]->row - SHARED_START);
+    }
+  }
+  for (u32 i = 0; i < count; i++) {
+    Matrix matrix;
+    if (!load) {
+      for (u32 lane = 0; lane < LANES; lane++)
+        matrix.set(lane, turned, lanes[lane]->r[i]);
+    }
+    for (u32 row = 0; row < 8; row++) {
+      const Thread& thread = threads[i * 8 + row];
+      const u32 address = lanes[i * 8 + row]->row;
+      constexpr u32 ROW_BYTES = sizeof(matrix.element[row]);
+      if (!check_shared(address, ROW_BYTES, ROW_BYTES, site, thread)) {
+        std::memset(matrix.element[row], 0xff, ROW_BYTES);
+        continue;
+      }
+      const Access now{site, index, thread.lane, true, thread.time, &clock_of(thread)};
+      if (load) {
+        if (config_.check)
+          shadow_.read(address - SHARED_START, ROW_BYTES, now);
+        std::memcpy(matrix.element[row], shared(address), ROW_BYTES);
+      } else {
+        if (config_.check)
+          shadow_.write(address - SHARED_START, ROW_BYTES, now);
+        std::memcpy(shared(address), matrix.element[row], ROW_BYTES);
+      }
+    }
+    if (load) {
+      for (u32 lane = 0; lane < LANES; lane++)
+        lanes[lane]->r[i] = matrix.get(lane, turned);
+    }
+  }
+}
+
+void Block::finish_thread() {
+  Warp& warp = warps_[current_->warp];
+  current_->done = true;
+  warp.live &= ~(1u << current_->lane);
+  report_abandoned_copies();
+  if (!warp.live)
+    warp.trace.finish(recorder_, current_->warp, SHARED_START);
+  // Threads that have returned are not waited for.
+  if (warp.live && warp.arrived == warp.live && live_lanes_suffice(warp.operation)) {
+    complete(current_->warp);
+  } else if (!warp.live && barrier_is_full()) {
+    release_barrier();
+  }
+  wait_here();
+}
+
+// ---- time ----
+// Lanes' times differ once some have arrived at an mbarrier; an access of the whole warp needs one.
+void Block::even_times(u32 index) {
+  Thread* const threads = &threads_[index * LANES];
+  u32 latest = 0;
+  for (u32 lane = 0; lane < LANES; lane++)
+    latest = std::max(latest, threads[lane].time);
+  for (u32 lane = 0; lane < LANES; lane++)
+    threads[lane].time = latest;
+}
+
+// From here on every lane knows what all lanes of its warp did and knew.
+void Block::join_lanes(u32 index) {
+  Warp& warp = warps_[index];
+  Thread* const threads = &threads_[index * LANES];
+  even_times(index);
+  const u32 now = threads[0].time;
+  for (u32 lane = 0; lane < LANES; lane++) {
+    Thread& thread = threads[lane];
+    if (thread.clock)
+      warp.clock.join(*thread.clock);
+    thread.clock.reset();
+    thread.time = now + 1;
+  }
+  warp.clock.learn_all_lanes(index, now);
+  if (now + 1 < Shadow::MAX_TIME || !config_.check)
+    return;
+  const u32 site = recorder_.site(warp.operation, warp.site, 0);
+  recorder_.fault("too long", site, Recorder::NO_SITE, [] {
+    return std::string("a block synchronises too often for the emulator to check: give it a shorter problem");
+  });
+  stop();
+}
+
+// ---- __syncthreads ----
+bool Block::barrier_is_full() const {
+  bool any = false;
+  for (const Warp& warp : warps_) {
+    if (warp.live && !warp.at_barrier)
+      return false;
+    any |= warp.at_barrier;
+  }
+  return any;
+}
+
+void Block::release_barrier() {
+  const Warp* first = nullptr;
+  Clock everything;
+  for (u32 i = 0; i < warps_.size(); i++) {
+    Warp& warp = warps_[i];
+    join_lanes(i);
+    everything.join(warp.clock);
+    if (!warp.at_barrier)
+      continue;
+    if (!first)
+      first = &warp;
+    if (config_.trace)
+      recorder_.count(recorder_.site(Operation::SYNCTHREADS, warp.site, 0));
+    if (warp.site.line == first->site.line && warp.site.file == first->site.file)
+      continue;
+    const u32 here = recorder_.site(Operation::SYNCTHREADS, warp.site, 0);
+    const u32 there = recorder_.site(Operation::SYNCTHREADS, first->site, 0);
+    recorder_.fault("different barriers", here, there, [&] {
+      return describe(recorder_.call_site(here)) + ": warp " + std::to_string(i) + " waits here while warp " +
+             std::to_string(first - warps_.data()) + " waits at " + describe(recorder_.call_site(there)) +
+             "; one of them has skipped a barrier";
+    });
+  }
+  for (u32 i = 0; i < warps_.size(); i++) {
+    warps_[i].clock = everything;
+    if (!warps_[i].at_barrier)
+      continue;
+    warps_[i].at_barrier = false;
+    make_ready(i, warps_[i].live);
+  }
+}
+
+void collective(Operation operation, void* arguments, Site site) {
+  running_block->collective(operation, arguments, site);
+}
+void refuse_partial_mask(Operation operation, u32 mask, Site site) {
+  running_block->refuse_partial_mask(operation, mask, site);
+}
+
+}  // namespace emulator
