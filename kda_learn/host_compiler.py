@@ -12,8 +12,7 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-import platformdirs
-
+from .cache import cache_folder
 from .errors import BadInput, MachineUnavailable
 from .source import KERNELS, included_files
 
@@ -137,12 +136,12 @@ def _compiler_version(command: str) -> str:
 
 
 def _cache_folder() -> Path:
-    folder = Path(platformdirs.user_cache_dir("kda-learn")) / "emulator"
+    folder = cache_folder("emulator")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MachineUnavailable(
-            f"the folder {folder} for compiled kernels cannot be made ({error.strerror}): set XDG_CACHE_HOME to a "
-            "folder that can be written."
+            f"the folder {folder} for compiled kernels cannot be made ({error.strerror}): set KDA_LEARN_CACHE to "
+            "one that can be written."
         ) from error
     return folder

@@ -27,7 +27,7 @@ GIGABYTE = 10**9
 
 # Rough megabytes (download, on disk), for Python 3.11 on Linux x86-64.
 SIZES = {
-    "numpy, rich, typer, platformdirs": (20, 90),
+    "numpy": (17, 80),
     "learn: JupyterLab, ipywidgets, anywidget, matplotlib": (75, 300),
     "test: pytest, hypothesis, nbclient, ruff, clang-format": (20, 70),
     "site: MkDocs, Material, mkdocs-jupyter": (15, 100),
