@@ -1,0 +1,7 @@
+"""`python -m kda_learn VERB` is `kda-learn VERB`."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())
