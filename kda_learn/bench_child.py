@@ -67,10 +67,12 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         notes.append(
             f"{heads} heads instead of {request['heads']}: {free_bytes / 1e9:.1f} GB of GPU memory are free."
         )
-    from .bench_data import for_config, make_data
+    from .bench_data import for_config, make_data, torch_device
 
     _say(f"data for {tokens} tokens in {heads} heads")
-    data = make_data(heads, tokens, max(config.sequences for config in configs))
+    data = make_data(
+        heads, tokens, max(config.sequences for config in configs), device=torch_device(device.index)
+    )
     checked = _Checks()
     parts = []
     for sms in request["sms"]:
@@ -151,7 +153,7 @@ def _first_launch(
 
     for output in (data.snapshots, data.ds0):
         output.fill_(float("nan"))
-    torch.cuda.synchronize()
+    gpu.synchronize(kernel.gpu)
     start = gpu.record_event(stream)
     gpu.launch_kernel_a(kernel, data.arguments, data.config.sequences, v_split, stream)
     milliseconds = gpu.elapsed_ms(start, gpu.record_event(stream))

@@ -55,8 +55,8 @@ class ConfigData:
     tensors: tuple[torch.Tensor, ...]
 
 
-def make_data(heads: int, tokens: int, sequences: int, *, seed: int = 0, device: int = 0) -> BenchData:
-    """Random inputs under a weak gate. Raises MachineUnavailable if PyTorch is missing or sees no GPU."""
+def torch_device(index: int = 0) -> torch.device:
+    """PyTorch's name of the GPU. Raises MachineUnavailable if PyTorch is missing or sees no GPU."""
     try:
         import torch
     except ImportError:
@@ -68,11 +68,19 @@ def make_data(heads: int, tokens: int, sequences: int, *, seed: int = 0, device:
             f"Timing makes its data with PyTorch, and PyTorch {torch.__version__} sees no GPU: install a "
             "build for CUDA that fits the driver."
         )
-    on_gpu = torch.device("cuda", device)
-    random = torch.Generator(on_gpu).manual_seed(seed)
+    return torch.device("cuda", index)
+
+
+def make_data(heads: int, tokens: int, sequences: int, *, device: torch.device, seed: int = 0) -> BenchData:
+    """Random inputs under a weak gate, for up to `tokens` tokens (a multiple of 16) in up to `sequences`
+    sequences.
+    """
+    import torch
+
+    random = torch.Generator(device).manual_seed(seed)
 
     def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        return torch.empty(shape, dtype=dtype, device=on_gpu).normal_(generator=random)
+        return torch.empty(shape, dtype=dtype, device=device).normal_(generator=random)
 
     token_shape = (1, tokens, heads, HEAD_DIM)
     q, k, do = (normal(*token_shape, dtype=torch.bfloat16) for _ in range(3))
@@ -80,7 +88,8 @@ def make_data(heads: int, tokens: int, sequences: int, *, seed: int = 0, device:
     g = normal(*token_shape).mul_(GATE_SPREAD).sub_(GATE_SPREAD**2 / 2).exp_().mul_(WEAK_GATE)
     prepared = prepare(q, k, g, normal(1, tokens, heads).sigmoid_())
     del g
-    torch.cuda.empty_cache()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # what prepare took for a while is room for the snapshots
     tiles = tokens // CHUNK
     state_shape = (sequences, heads, HEAD_DIM, HEAD_DIM)
     return BenchData(
@@ -94,8 +103,8 @@ def make_data(heads: int, tokens: int, sequences: int, *, seed: int = 0, device:
         inv=prepared.inv.view(heads, tiles, CHUNK, CHUNK),
         mqk=prepared.mqk.view(heads, tiles, CHUNK, CHUNK),
         dht=normal(*state_shape),
-        ds0=torch.empty(state_shape, device=on_gpu),
-        snapshots=torch.empty(heads * tiles * HEAD_DIM**2, device=on_gpu),
+        ds0=torch.empty(state_shape, device=device),
+        snapshots=torch.empty(heads * tiles * HEAD_DIM**2, device=device),
     )
 
 

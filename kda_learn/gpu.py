@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .compile import Compiled, compile_stage
+from .cuda_runtime import cuda_errors, elapsed_ms, record_event, synchronize
 from .device import Gpu, describe, free_memory, hopper, sample_clocks
-from .errors import BadInput, KdaError, MachineUnavailable
+from .errors import BadInput, MachineUnavailable
 from .sm_partition import SmPartition, sm_partition
 from .tiling import HEAD_DIM
 
@@ -42,6 +43,7 @@ __all__ = [
     "run_on_gpu",
     "sample_clocks",
     "sm_partition",
+    "synchronize",
 ]
 
 THREADS = 256
@@ -193,24 +195,6 @@ def launch_kernel_a(
     kernel.launch((sequences, arguments.heads, v_split), (THREADS, 1, 1), arguments.as_list(), stream)
 
 
-def record_event(stream: int = 0):
-    """A CUDA event in the stream with handle `stream`: the moment when the work before it is done."""
-    import cupy
-
-    event = cupy.cuda.Event()
-    cupy.cuda.runtime.eventRecord(event.ptr, stream)
-    return event
-
-
-def elapsed_ms(start, end) -> float:
-    """Milliseconds between two events; waits for the second."""
-    import cupy
-
-    with cuda_errors("A kernel failed"):
-        end.synchronize()
-        return cupy.cuda.get_elapsed_time(start, end)
-
-
 def run_on_gpu(
     stage: Stage | str,
     problem: Problem,
@@ -273,7 +257,7 @@ def _run(
         total_tiles=problem.total_tiles,
         heads=problem.heads,
     )
-    cupy.cuda.runtime.deviceSynchronize()
+    synchronize(kernel.gpu)
     start = record_event()
     launch_kernel_a(kernel, arguments, problem.sequences, v_split)
     end = record_event()
@@ -284,17 +268,3 @@ def _run(
 def _snapshot_bytes(problem: Problem, snapshot_dtype: str) -> int:
     element_bytes = 4 if snapshot_dtype == "float32" else 2
     return problem.heads * problem.total_tiles * HEAD_DIM**2 * element_bytes
-
-
-@contextlib.contextmanager
-def cuda_errors(what: str) -> Iterator[None]:
-    """Turn an error of the CUDA driver or runtime into one KdaError that begins with `what`."""
-    import cupy
-
-    try:
-        yield
-    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
-        raise KdaError(
-            f"{what} ({error}): see `kda-learn doctor`; after a fault inside a kernel start a new Python "
-            "process, and let `kda-learn check STAGE --machine emulator` name the line."
-        ) from None

@@ -67,7 +67,7 @@ def ladder(
 
 
 def record_ladders(
-    folder: Path = records.DATA,
+    folder: Path | None = None,
     *,
     stages: Sequence[str] | None = None,
     configs: Sequence[str] = CONFIGS,
@@ -77,12 +77,12 @@ def record_ladders(
     """Measure the ladder on the whole GPU and on a part as large as the article's, on the same data; keep
     both.
 
-    Returns the files, named after the GPU and its SMs.
+    folder: where (None: into the package). Returns the files, named after the GPU and its SMs.
     """
     paths = []
     for result in measured_ladders(_ids(stages), configs, sms, heads):
         gpu = result["provenance"].gpu.lower().replace(" ", "-")
-        path = Path(folder) / f"ladder-{gpu}-{result['provenance'].sms}sms.json"
+        path = Path(folder or records.DATA) / f"ladder-{gpu}-{result['provenance'].sms}sms.json"
         _save(result, path)
         paths.append(path)
     return paths
@@ -221,9 +221,9 @@ def verdict(delta: Estimate, article_pct: float | None) -> tuple[str | None, str
 
 def _ids(stages: Sequence[str] | None) -> list[str]:
     """The ids of these stages (None: of all), each once."""
-    return (
-        list(dict.fromkeys(stage(name).id for name in stages)) if stages else [known.id for known in STAGES]
-    )
+    if stages is None:
+        return [known.id for known in STAGES]
+    return list(dict.fromkeys(stage(name).id for name in stages))
 
 
 def _save(result: dict[str, Any], path: Path) -> None:

@@ -113,13 +113,15 @@ def load(path: Path) -> Record:
         ) from None
 
 
-def find(kind: str, *, sms: int | None = None, gpu: str | None = None, folder: Path = DATA) -> Record | None:
-    """The newest record of a kind from a GPU whose name holds `gpu`; None if there is none.
+def find(
+    kind: str, *, sms: int | None = None, gpu: str | None = None, folder: Path | None = None
+) -> Record | None:
+    """The newest record of a kind from a GPU whose name holds `gpu`; None if there is none. `folder`: DATA.
 
     With `sms`, a record of as many SMs is taken before others, and else one of the nearest number.
     """
     found = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted((folder or DATA).glob("*.json")):
         try:
             record = load(path)
         except BadInput:

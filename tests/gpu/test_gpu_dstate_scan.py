@@ -1,0 +1,141 @@
+"""dstate_scan on a real GPU: values, streams, graphs, memory. Skipped where no Hopper GPU can be used."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="dstate_scan takes PyTorch tensors, and PyTorch is not installed")
+
+from kda_learn.accuracy import gate  # noqa: E402
+from kda_learn.check import expected  # noqa: E402
+from kda_learn.errors import MachineUnavailable  # noqa: E402
+from kda_learn.gpu import run_on_gpu  # noqa: E402
+from kda_learn.kernel_a import dstate_scan  # noqa: E402
+from kda_learn.problem import Problem, random_problem  # noqa: E402
+from kda_learn.stages import STAGES  # noqa: E402
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="this PyTorch sees no GPU"),
+]
+
+
+def on_gpu(problem: Problem) -> dict:
+    """The arguments of dstate_scan for a problem in host memory."""
+
+    def bf16(bits: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(bits.view(np.int16)).cuda().view(torch.bfloat16)
+
+    def tokens(bits: np.ndarray) -> torch.Tensor:
+        if problem.cu_seqlens is not None:
+            return bf16(bits)
+        return bf16(bits).view(problem.sequences, problem.length, *bits.shape[1:])
+
+    def maybe(array: np.ndarray | None) -> torch.Tensor | None:
+        return None if array is None else torch.from_numpy(array).cuda()
+
+    return {
+        "q": tokens(problem.q),
+        "k": tokens(problem.k),
+        "gc": maybe(problem.gc),
+        "beta": maybe(problem.beta),
+        "inv": bf16(problem.inv),
+        "mqk": bf16(problem.mqk),
+        "do": tokens(problem.do),
+        "dht": maybe(problem.dht),
+        "cu_seqlens": maybe(problem.cu_seqlens),
+        "scale": problem.scale,
+    }
+
+
+FIXED = random_problem(lengths=[100, 100, 100], heads=2)
+VARLEN = random_problem(lengths=[1, 0, 47, 16, 200], heads=3, varlen=True)
+NO_GRADIENT = random_problem(lengths=[64], heads=1, final_gradient=False)
+
+
+@pytest.mark.parametrize("problem", [FIXED, VARLEN, NO_GRADIENT], ids=lambda problem: problem.name)
+@pytest.mark.parametrize("v_split", [None, 1, 2, 4, 8])
+@pytest.mark.parametrize("dtype", [None, torch.float32, torch.bfloat16])
+def test_values(problem, v_split, dtype):
+    snapshots, ds0 = dstate_scan(**on_gpu(problem), v_split=v_split, snapshot_dtype=dtype)
+    assert snapshots.shape == (problem.heads * problem.total_tiles, 128, 128)
+    assert snapshots.dtype == (dtype or torch.float32)
+    assert ds0.shape == (problem.sequences, problem.heads, 128, 128)
+    truth, simulated = expected(problem, "bfloat16" if dtype == torch.bfloat16 else "float32")
+    found = gate((snapshots.float().cpu().numpy(), ds0.cpu().numpy()), truth, simulated)
+    assert found.ok, found.message
+
+
+@pytest.mark.parametrize("stage", [stage.id for stage in STAGES])
+def test_every_stage_gives_what_run_gives(stage):
+    snapshots, ds0 = dstate_scan(**on_gpu(VARLEN), stage=stage, v_split=2)
+    run = run_on_gpu(stage, VARLEN, v_split=2)
+    assert np.array_equal(snapshots.cpu().numpy(), run.snapshots)
+    assert np.array_equal(ds0.cpu().numpy(), run.ds0)
+
+
+def test_inputs_that_require_a_gradient():
+    arguments = on_gpu(FIXED)
+    plain = dstate_scan(**arguments)
+    for name in ("q", "k", "gc", "beta", "do", "dht"):
+        arguments[name].requires_grad_()
+    tracked = dstate_scan(**arguments)
+    assert all(torch.equal(one, other) for one, other in zip(plain, tracked, strict=True))
+    assert not any(tensor.requires_grad for tensor in tracked)
+
+
+def test_two_streams_at_once():
+    problems = [random_problem(lengths=[512] * 4, heads=8, seed=seed) for seed in (1, 2)]
+    arguments = [on_gpu(problem) for problem in problems]
+    alone = [dstate_scan(**each) for each in arguments]
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in problems]
+    together = [[], []]
+    for _ in range(5):
+        for index, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                together[index].append(dstate_scan(**arguments[index]))
+    torch.cuda.synchronize()
+    for index, results in enumerate(together):
+        for result in results:
+            assert all(torch.equal(one, other) for one, other in zip(alone[index], result, strict=True))
+
+
+def test_the_current_stream_is_used():
+    """Work queued before it on the same stream is waited for: the inputs are made there, late."""
+    arguments = on_gpu(FIXED)
+    wanted, _ = dstate_scan(**arguments)
+    late = torch.zeros_like(arguments["do"])
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        late.copy_(arguments["do"])
+        snapshots, _ = dstate_scan(**arguments | {"do": late})
+    stream.synchronize()
+    assert torch.equal(snapshots, wanted)
+
+
+def test_in_a_cuda_graph():
+    """A fixed-length call neither waits nor reads back, so it can be captured."""
+    arguments = on_gpu(FIXED)
+    wanted = dstate_scan(**arguments)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = dstate_scan(**arguments)
+    for tensor in captured:
+        tensor.fill_(float("nan"))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(one, other) for one, other in zip(wanted, captured, strict=True))
+
+
+def test_too_little_memory_is_one_sentence():
+    arguments = on_gpu(random_problem(lengths=[4096], heads=8))  # 134 MB of snapshots
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    taken = torch.empty(free - 100 * 2**20, dtype=torch.uint8, device="cuda")
+    with pytest.raises(MachineUnavailable, match=r"2048 snapshots .* do not fit in the GPU's memory"):
+        dstate_scan(**arguments)
+    del taken
+    torch.cuda.empty_cache()
+    dstate_scan(**arguments)
