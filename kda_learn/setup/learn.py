@@ -91,10 +91,23 @@ def lab_command(work: Path, arguments: Sequence[str]) -> list[str]:
     return [*command, *arguments]
 
 
-def first_check() -> bool:
-    """Run Kernel A's last stage on this computer's GPU or on the CPU machine; whether it passed its check."""
-    program = Path(sys.executable).parent / "kda-learn"
-    return subprocess.run([str(program), "check", "s12", "--machine", "auto"]).returncode == 0
+def first_check() -> str:
+    """Run Kernel A's last stage once, on this computer's GPU or on the CPU machine, and say how it went."""
+    from kda_learn import check
+    from kda_learn.errors import KdaError
+
+    try:
+        verdict = check("s12")
+    except KdaError as error:
+        return f"Kernel A could not be checked: {error}"
+    where = "GPU" if verdict.machine == "gpu" else "CPU machine"
+    text = (
+        f"Stage s12 on the {where}: {verdict.rel_rms:.2%} from the float64 result, of which rounding to bf16 "
+        f"explains {verdict.simulated_rel_rms:.2%}."
+    )
+    if verdict.ok:
+        return f"{text} Passed."
+    return f"{text} Failed, do not trust this set-up: {'; '.join(verdict.faults)}."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,10 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, for_lab = parser.parse_known_args(arguments)
     print("\nWhat this computer can do\n")
     print(doctor())
-    print("\nA first check of Kernel A\n", flush=True)
-    if not first_check():
-        print("Kernel A's check did not pass, see above. The notebooks open, but do not trust their results.")
-    print()
+    print("\nA first check of Kernel A: compiling it and the CPU machine takes some seconds.", flush=True)
+    print(first_check(), end="\n\n")
     work = options.work.resolve()
     for sentence in update_working_copy(REPOSITORY / "notebooks", work).sentences(work):
         print(sentence)

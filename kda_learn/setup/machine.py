@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -122,12 +123,12 @@ def _gpu(cuda: ctypes.CDLL, index: int) -> GpuFacts:
 
 
 def cpp_compiler() -> str | None:
-    """The first C++ compiler that takes C++20 and finds its standard library: $CXX, g++, clang++ or c++."""
-    candidates = [os.environ["CXX"]] if os.environ.get("CXX") else []
-    for name in [*candidates, *CPP_COMPILERS]:
-        command = [name, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
+    """A C++ compiler that takes C++20 and finds its standard library: $CXX, else g++, clang++ or c++."""
+    wanted = os.environ.get("CXX")
+    for name in [wanted] if wanted else CPP_COMPILERS:
+        command = [*shlex.split(name), "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
         if output_of(command, standard_input="#include <cstdint>\n#include <bit>\n") is not None:
-            return shutil.which(name)
+            return shutil.which(name) or name
     return None
 
 
