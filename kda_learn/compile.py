@@ -58,7 +58,7 @@ class Compiled:
 
         Raises MachineUnavailable if nvdisasm is not installed.
         """
-        return disassemble(self.cubin, self.symbol)
+        return disassemble(self.cubin, self.symbol, self.ptx)
 
 
 _in_memory: dict[tuple, tuple[Stamps, Compiled]] = {}

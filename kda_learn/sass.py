@@ -6,67 +6,98 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import MachineUnavailable
+from .ptx_lines import Frame, source_frames
+
+_PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt[^"]*", line (\d+)')
+_INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
+HARDWARE_OPERATIONS = "gpu.cuh"
 
 
 @dataclass(frozen=True)
 class SassInstruction:
     """One machine instruction.
 
-    `file` and `line` name the source line that asks for it. An operation of gpu.cuh counts for the line that
-    calls it, as in the emulator's traces. An instruction to which the compiler gives no line has file "" and
-    line 0.
+    `frames` are the source lines that ask for it: the innermost, then the call that this was inlined at, and
+    so on to a line of the kernel itself (one of them, if several call the same function). Empty where the
+    compiler gives no line.
     """
 
     address: int
     opcode: str
     text: str
-    file: str
-    line: int
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The file of `line`; empty if there is none."""
+        return self._place.file
+
+    @property
+    def line(self) -> int:
+        """The line that asks for it, 0 if there is none.
+
+        An operation of gpu.cuh counts for the line that calls it, as in the emulator's traces.
+        """
+        return self._place.line
+
+    @property
+    def never_runs(self) -> bool:
+        """Whether its predicate is the constant "false": ptxas pads with such instructions."""
+        return self.text.startswith(("@!PT ", "@!UPT "))
+
+    @property
+    def _place(self) -> Frame:
+        own = [frame for frame in self.frames if Path(frame.file).name != HARDWARE_OPERATIONS]
+        return [*own, *self.frames, Frame("", 0)][0]
 
 
-def disassemble(cubin: bytes, symbol: str) -> list[SassInstruction]:
-    """The instructions of the kernel `symbol` of a binary, in address order.
+def disassemble(cubin: bytes, symbol: str, ptx: str) -> list[SassInstruction]:
+    """The instructions of the kernel `symbol` of a binary, in address order; `ptx`: what it was made from.
+
+    Source lines come through the PTX: the binary's own table of source lines (`nvdisasm -gi`) has one entry
+    for neighbours that call the same operation from different lines, but each has its own line of PTX.
 
     Raises MachineUnavailable if nvdisasm is missing or older than the binary.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
-        run = subprocess.run([_nvdisasm(), "-gi", "-c", str(path)], capture_output=True, text=True)
+        run = subprocess.run([_nvdisasm(), "-gp", "-c", str(path)], capture_output=True, text=True)
     if run.returncode != 0:
         raise MachineUnavailable(
             f"nvdisasm cannot read this binary ({run.stderr.strip()}): install an nvdisasm as new as the "
             "NVRTC that made it."
         )
-    return parse(run.stdout, symbol)
+    return parse(run.stdout, symbol, source_frames(ptx))
 
 
-def parse(listing: str, symbol: str) -> list[SassInstruction]:
-    """The instructions of the kernel `symbol` in a listing of `nvdisasm -gi -c`."""
+def parse(listing: str, symbol: str, frames: Mapping[int, tuple[Frame, ...]]) -> list[SassInstruction]:
+    """The instructions of the kernel `symbol` in a listing of `nvdisasm -gp -c`; `frames` by line of PTX."""
     _, _, listing = listing.partition(f".text.{symbol}:")
     instructions: list[SassInstruction] = []
-    levels: list[tuple[str, int]] = []  # one location per level of inlined call, the innermost first
-    place = ("", 0)
+    ptx_line = 0
     for text in listing.splitlines():
         if text.startswith("//-----"):
             break
-        location = re.search(r'//## File "([^"]*)", line (\d+)', text)
-        if location:
-            levels.append((location.group(1), int(location.group(2))))
-        instruction = re.search(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;", text)
+        marker = _PTX_LINE.search(text)
+        if marker:
+            ptx_line = int(marker.group(1))
+        instruction = _INSTRUCTION.search(text)
         if instruction:
-            if levels:
-                place = next((level for level in levels if Path(level[0]).name != "gpu.cuh"), levels[-1])
-                levels = []
-            body = re.sub(r"\s+", " ", instruction.group(2))
-            words = body.split()
-            opcode = words[1] if words[0].startswith("@") else words[0]
-            instructions.append(SassInstruction(int(instruction.group(1), 16), opcode, body, *place))
+            address, body = int(instruction.group(1), 16), re.sub(r"\s+", " ", instruction.group(2))
+            instructions.append(SassInstruction(address, opcode_of(body), body, frames.get(ptx_line, ())))
     return instructions
+
+
+def opcode_of(text: str) -> str:
+    """The opcode with its modifiers, such as "LDS.U16", of an instruction's text."""
+    words = text.split()
+    return words[1] if words[0].startswith("@") else words[0]
 
 
 def _nvdisasm() -> str:

@@ -10,6 +10,7 @@ import pytest
 from kda_learn.cache import cache_folder
 from kda_learn.compiler_log import CompileError, first_error, parse_resources
 from kda_learn.errors import BadInput, MachineUnavailable
+from kda_learn.ptx_lines import source_frames
 from kda_learn.sass import parse
 from kda_learn.stages import STAGES
 
@@ -206,23 +207,42 @@ def test_sass_has_the_kernels_lines(nvrtc, kernel):
 
 
 def test_sass_of_an_inlined_operation_counts_for_its_caller():
+    ptx = """\
+.visible .entry k() {
+\t.loc\t1 150 9
+\t.loc\t1 30 3, function_name $L__info_string1, inlined_at 1 150 9
+\t.loc\t2 80 3, function_name $L__info_string2, inlined_at 1 30 3
+\tldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r5];
+\t.loc\t2 80 3, function_name $L__info_string2, inlined_at 1 31 3
+\tldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r6, %r7, %r8, %r9}, [%r10];
+\t.loc\t1 151 5
+\tret;
+}
+\t.file\t1 "/x/kernels/kernel_a/s12.cu"
+\t.file\t2 "/x/kernels/gpu.cuh", 1700000000, 9000
+"""
     listing = """
 .text.k:
-\t//## File "/x/kernels/gpu.cuh", line 80 inlined at "/x/kernels/kernel_a/s12.cu", line 30
-\t//## File "/x/kernels/kernel_a/s12.cu", line 30 inlined at "/x/kernels/kernel_a/s12.cu", line 150
-\t//## File "/x/kernels/kernel_a/s12.cu", line 150
-        /*0000*/                   LDSM.16.M88.4 R4, [R2+UR4] ;
-        /*0010*/              @!P0 BRA `(.L_x_1) ;
-\t//## File "/x/kernels/kernel_a/s12.cu", line 151
-        /*0020*/                   EXIT ;
+        /*0000*/                   MOV R1, R2 ;
+\t//## File ".nv_debug_ptx_txt", line 5
+        /*0010*/                   LDSM.16.M88.4 R4, [R2+UR4] ;
+\t//## File ".nv_debug_ptx_txt", line 7
+        /*0020*/                   LDSM.16.M88.4 R8, [R2+UR4+0x100] ;
+        /*0030*/              @!PT LDS RZ, [RZ] ;
+\t//## File ".nv_debug_ptx_txt", line 9
+        /*0040*/              @!P0 BRA `(.L_x_1) ;
 //--------------------- .text.other --------------------------
 .text.other:
         /*0000*/                   NOP;
 """
-    load, branch, end = parse(listing, "k")
-    assert (load.opcode, load.line) == ("LDSM.16.M88.4", 30)
-    assert (branch.opcode, branch.line) == ("BRA", 30)
-    assert (end.address, end.line) == (0x20, 151)
+    start, first, second, padding, end = parse(listing, "k", source_frames(ptx))
+    assert (start.file, start.line) == ("", 0)
+    assert (first.opcode, first.line) == ("LDSM.16.M88.4", 30)
+    assert [frame.line for frame in first.frames] == [80, 30, 150]
+    assert [Path(frame.file).name for frame in first.frames] == ["gpu.cuh", "s12.cu", "s12.cu"]
+    assert (second.address, second.line) == (0x20, 31)
+    assert (padding.opcode, padding.never_runs, first.never_runs) == ("LDS", True, False)
+    assert (end.opcode, end.line, end.never_runs) == ("BRA", 151, False)
 
 
 def test_the_cache_lies_in_the_users_folder_if_none_is_named(monkeypatch, tmp_path):
