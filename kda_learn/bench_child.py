@@ -200,7 +200,7 @@ def _rounds(
     clocks = []
     device = kernels[names[0]].gpu
     for round_ in (0, rounds // 2, rounds - 2):
-        events[names[0]][round_][1].synchronize()  # later rounds still run while nvidia-smi looks
+        gpu.wait(events[names[0]][round_][1])  # later rounds still run while nvidia-smi looks
         clocks.append(gpu.sample_clocks(device))
     times = {name: [1e3 * gpu.elapsed_ms(*pair) for pair in events[name]] for name in names}
     return times, [asdict(sample) for sample in clocks if sample is not None]

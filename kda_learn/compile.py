@@ -189,9 +189,10 @@ def _cudart_headers() -> str | None:
     """The folder of CUDA's own headers. Few sources need it, so None is no error here."""
     try:
         from cuda.pathfinder import find_nvidia_header_directory
-    except ImportError:
+
+        return find_nvidia_header_directory("cudart")
+    except Exception:  # cuda-pathfinder is missing, or too old for this
         return None
-    return find_nvidia_header_directory("cudart")
 
 
 def _nvrtc():

@@ -26,9 +26,14 @@ def elapsed_ms(start, end) -> float:
     """Milliseconds between two events; waits for the second."""
     import cupy
 
+    wait(end)
+    return cupy.cuda.get_elapsed_time(start, end)
+
+
+def wait(event) -> None:
+    """Wait until the work before an event is done."""
     with cuda_errors("A kernel failed"):
-        end.synchronize()
-        return cupy.cuda.get_elapsed_time(start, end)
+        event.synchronize()
 
 
 def synchronize(gpu: Gpu) -> None:

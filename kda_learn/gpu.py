@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .compile import Compiled, compile_stage
-from .cuda_runtime import cuda_errors, elapsed_ms, record_event, synchronize
+from .cuda_runtime import cuda_errors, elapsed_ms, record_event, synchronize, wait
 from .device import Gpu, describe, free_memory, hopper, sample_clocks
 from .errors import BadInput, MachineUnavailable
 from .sm_partition import SmPartition, sm_partition
@@ -44,6 +44,7 @@ __all__ = [
     "sample_clocks",
     "sm_partition",
     "synchronize",
+    "wait",
 ]
 
 THREADS = 256
@@ -85,11 +86,12 @@ class Kernel:
 
     def blocks_per_sm(self, threads: int = THREADS) -> int:
         """How many blocks of `threads` threads the driver says fit on one SM at a time."""
-        from cupy.cuda import driver
+        import cupy
 
-        return driver.occupancyMaxActiveBlocksPerMultiprocessor(
-            self.function.ptr, threads, self.dynamic_smem_bytes
-        )
+        with cupy.cuda.Device(self.gpu.index):
+            return cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                self.function.ptr, threads, self.dynamic_smem_bytes
+            )
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def measured_ladders(
                     "sms": where.sms,
                     "recorded": False,
                     "date": where.date,
-                    "banner": f"Measured now on an {where.gpu} with {where.sms} SMs.",
+                    "banner": _banner(f"Measured now on an {where.gpu} with {where.sms} SMs.", measured),
                     "heads": measured["heads"],
                     "notes": measured["notes"],
                     "rows": rows(runs, stages),
@@ -132,7 +132,11 @@ def recorded_ladder(stages: Sequence[str], configs: Sequence[str], sms: int | No
     outdated = set(record.outdated())
     for row in shown:
         row["outdated"] = row["stage"] in outdated or row["base"] in outdated
-    return record.content | {"recorded": True, "banner": record.banner(), "rows": shown}
+    return record.content | {
+        "recorded": True,
+        "banner": _banner(record.banner(), record.content),
+        "rows": shown,
+    }
 
 
 def rows(runs: Sequence[dict], stages: Sequence[str]) -> list[dict[str, Any]]:
@@ -224,6 +228,11 @@ def _ids(stages: Sequence[str] | None) -> list[str]:
     if stages is None:
         return [known.id for known in STAGES]
     return list(dict.fromkeys(stage(name).id for name in stages))
+
+
+def _banner(text: str, measured: dict[str, Any]) -> str:
+    """`text`, and what else must be known to read the figures."""
+    return " ".join([text, f"Heads: {measured['heads']}.", *measured["notes"]])
 
 
 def _save(result: dict[str, Any], path: Path) -> None:

@@ -55,7 +55,7 @@ def sm_partition(sms: int, device: int = 0) -> Iterator[SmPartition]:
     _make_primary_context(device)
     (handle,) = call(driver.cuDeviceGet, device)
     (whole,) = call(driver.cuDeviceGetDevResource, handle, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
-    groups, _, _ = call(driver.cuDevSmResourceSplitByCount, 1, whole, 0, sms)
+    groups, *_ = call(driver.cuDevSmResourceSplitByCount, 1, whole, 0, sms)
     (description,) = call(driver.cuDevResourceGenerateDesc, [groups[0]], 1)
     needed_flag = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
     (context,) = call(driver.cuGreenCtxCreate, description, handle, needed_flag)

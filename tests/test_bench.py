@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ import pytest
 
 from kda_learn import bench, bench_child
 from kda_learn.bench import BYTES_PER_TOKEN_AND_HEAD, Config, fitting_heads, measure, run_in_child
+from kda_learn.compile import compile_stage
 from kda_learn.device import Gpu
 from kda_learn.errors import BadInput, KdaError, MachineUnavailable
 from kda_learn.gpu import SmPartition
+from kda_learn.stages import STAGES
 
 H200 = Gpu(0, "NVIDIA H200", 132, (9, 0), "580.159.04", "13.0", 150 * 10**9, 232448, "0000:00:00.0")
 
@@ -210,6 +213,23 @@ def test_the_arguments_are_those_of_the_kernel(data):
     assert values[12:] == [32, 96, 6, 2]
 
 
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.id)
+def test_every_stage_takes_these_arguments(data, stage):
+    """Number and types, read from the compiler's own listing of the kernel's parameters."""
+    from kda_learn.bench_data import for_config
+
+    try:
+        compiled = compile_stage(stage)
+    except MachineUnavailable as missing:
+        pytest.skip(str(missing))
+    entry = compiled.ptx.partition(f".entry {compiled.symbol}(")[2].partition(")")[0]
+    sizes = {"u64": 8, "f32": 4, "u32": 4}
+    wanted = re.findall(r"\.param \.(\w+)", entry)
+    given = for_config(data, Config(3, 32)).arguments.as_list()
+    assert [value.itemsize for value in given] == [sizes[kind] for kind in wanted]
+    assert [value.dtype.kind == "f" for value in given] == [kind == "f32" for kind in wanted]
+
+
 # ---- a measurement on a pretended GPU ----
 
 
@@ -254,13 +274,13 @@ class PretendedGpu:
         ctypes.memmove(arguments.ds0, states.ctypes.data, states.nbytes)
 
     def record_event(self, stream):
-        now = self.now
-        event = type("Event", (), {"synchronize": lambda self: None})()
-        event.time = now
-        return event
+        return self.now
 
     def elapsed_ms(self, start, end):
-        return end.time - start.time
+        return end - start
+
+    def wait(self, event):
+        pass
 
     def synchronize(self, gpu):
         pass

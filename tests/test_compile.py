@@ -28,7 +28,7 @@ __global__ void scale(float* x) {
 HEADER = "__device__ inline float times(float a, float b) { return a * b; }\n"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def fresh_caches(tmp_path, monkeypatch):
     monkeypatch.setenv("KDA_LEARN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(compiler, "_in_memory", {})
@@ -43,7 +43,7 @@ def nvrtc():
 
 
 @pytest.fixture
-def kernel(tmp_path) -> Path:
+def kernel(tmp_path, fresh_caches) -> Path:
     (tmp_path / "scale.cuh").write_text(HEADER)
     path = tmp_path / "scale.cu"
     path.write_text(KERNEL)
@@ -61,7 +61,7 @@ def test_compiles_and_reports(nvrtc, kernel):
     assert compiled.nvrtc == ".".join(map(str, nvrtc.getVersion()))
 
 
-def test_defines_reach_the_source(nvrtc, tmp_path):
+def test_defines_reach_the_source(nvrtc, fresh_caches, tmp_path):
     path = tmp_path / "sized.cu"
     path.write_text(
         "__global__ void sized(float* x) { __shared__ float s[SIZE]; s[threadIdx.x] = 1; x[0] = s[3]; }"
@@ -246,7 +246,7 @@ def test_sass_of_an_inlined_operation_counts_for_its_caller():
 
 
 def test_the_cache_lies_in_the_users_folder_if_none_is_named(monkeypatch, tmp_path):
-    monkeypatch.delenv("KDA_LEARN_CACHE")
+    monkeypatch.delenv("KDA_LEARN_CACHE", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder("nvrtc") == tmp_path / "kda-learn" / "nvrtc"

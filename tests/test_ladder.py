@@ -234,7 +234,7 @@ def measured(sms=(None,)):
         "digest": records.digests(["s00", "s01", "s02", "s11", "s12"]),
     }
     parts = [{"sms": number or 132, "runs": [a_run(), a_run(config="B8/T32768")]} for number in sms]
-    return {"provenance": where, "heads": 32, "notes": [], "parts": parts}
+    return {"provenance": where, "heads": 32, "notes": ["A note."], "parts": parts}
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def test_a_live_ladder(pretended_gpu):
         ("s00", "B8/T32768"),
         ("s01", "B8/T32768"),
     ]
-    assert found["banner"] == "Measured now on an NVIDIA H200 with 80 SMs."
+    assert found["banner"] == "Measured now on an NVIDIA H200 with 80 SMs. Heads: 32. A note."
 
 
 def test_all_stages_are_the_default(pretended_gpu):
@@ -287,6 +287,7 @@ def test_recorded_and_shown_elsewhere(pretended_gpu, tmp_path, monkeypatch):
     assert [row["stage"] for row in found["rows"]] == ["s00", "s01", "s02"]
     assert not any(row["outdated"] for row in found["rows"])
     assert found["banner"].startswith("Recorded on 2026-11-30 on an NVIDIA H200 with 80 SMs")
+    assert found["banner"].endswith("not measured now. Heads: 32. A note.")
 
 
 def test_a_record_of_another_source_says_so(pretended_gpu, tmp_path, monkeypatch):
