@@ -78,7 +78,7 @@ def build_runtime() -> Path:
 
 
 def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Path) -> Path:
-    """A library with one kernel in it, which needs that runtime. Arguments and errors: see `emulator.build`."""
+    """A library with one kernel in it, on top of that runtime. Arguments and errors: `emulator.build`."""
     source = source.resolve()
     texts = [f"{file}\n{file.read_text()}" for file in included_files(source)]
     flags = (*_FLAGS, "-O2", f"-I{KERNELS}", *(f"-D{define}" for define in defines))
@@ -141,7 +141,7 @@ def _cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MachineUnavailable(
-            f"the folder {folder} for compiled kernels cannot be made ({error.strerror}): set KDA_LEARN_CACHE to "
-            "one that can be written."
+            f"the folder {folder} for compiled kernels cannot be made ({error.strerror}): "
+            "set KDA_LEARN_CACHE to one that can be written."
         ) from error
     return folder

@@ -82,7 +82,7 @@ Mbarrier* Block::find_mbarrier(u32 address, u32 site) {
     recorder_.fault("mbarrier misused", site, Recorder::NO_SITE, [&] {
       return describe(recorder_.call_site(site)) + ": " + who() + " uses byte " +
              std::to_string(address - SHARED_START) +
-             " of shared memory as an mbarrier, which mbar_init has not made";
+             " of shared memory as an mbarrier, which mbar_init has not made so far";
     });
     return nullptr;
   }

@@ -64,6 +64,7 @@ class Block {
  public:
   Block(const LaunchConfig&, FileNames&, void (*thread_body)(void*), void* context);
   BlockReport run(u32 number, dim3 index);
+  const Recorder& recorder() const { return recorder_; }
 
   // ---- what the running thread asks for: runtime.h ----
   void load(u32 from, void* value, u32 bytes, Site);

@@ -8,7 +8,7 @@
 namespace emulator {
 
 struct LaunchResult {
-  std::string json;
+  std::string json;  // {"files": [name], "faults": [[...]], "counts": [[...]]}
   std::vector<AccessRecord> accesses;
 };
 
@@ -19,88 +19,48 @@ void on_crash(int signal_number, void* address) {
     running_block->crash(signal_number, address);
 }
 
-std::string name_of(const CallSite& site) { return site.file ? site.file : ""; }
-
-auto key_of(const CallSite& site) {
-  return std::make_tuple(name_of(site), site.line, site.operation, site.bytes);
-}
-using SiteKey = decltype(key_of(std::declval<CallSite>()));
-
+// ---- JSON ----
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
       result += '\\';
-    if (static_cast<unsigned char>(c) < ' ')
-      continue;
-    result += c;
+    result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
   }
   return result + "\"";
 }
-std::string list(const std::vector<std::string>& items) {
-  std::string result;
-  for (const std::string& item : items)
-    result += (result.empty() ? "" : ",") + item;
-  return "[" + result + "]";
+// "file",line
+std::string place_of(const CallSite& site) {
+  return quoted(site.file ? site.file : "") + "," + std::to_string(site.line);
+}
+void append(std::string& items, const std::string& item) { items += (items.empty() ? "" : ",\n") + item; }
+
+// [kind, message, file, line, count, file of the other site, its line]
+std::string to_json(const Fault& fault) {
+  return "[" + quoted(fault.kind) + "," + quoted(fault.message) + "," + place_of(fault.site) + "," +
+         std::to_string(fault.count) + "," + place_of(fault.other) + "]";
+}
+// [file, line, operation, instructions, bytes, sectors]
+std::string to_json(const CallSite& site, const Count& count) {
+  return "[" + place_of(site) + "," + std::to_string(static_cast<int>(site.operation)) + "," +
+         std::to_string(count.instructions) + "," + std::to_string(count.bytes) + "," +
+         std::to_string(count.sectors) + "]";
+}
+std::string to_json(const std::vector<std::string>& names) {
+  std::string items;
+  for (const std::string& name : names)
+    append(items, quoted(name));
+  return items;
 }
 
-std::string faults_json(const std::vector<BlockReport>& reports) {
-  std::vector<Fault> faults;
-  std::map<std::tuple<std::string, SiteKey, SiteKey>, std::size_t> places;
-  for (const BlockReport& report : reports) {
-    for (const Fault& fault : report.faults) {
-      const auto [place, is_new] =
-          places.emplace(std::make_tuple(fault.kind, key_of(fault.site), key_of(fault.other)), faults.size());
-      if (is_new) {
-        faults.push_back(fault);
-      } else {
-        faults[place->second].count += fault.count;
-      }
-    }
+// Appends a block's accesses, with files numbered in the order of `sorted`.
+void append(std::vector<AccessRecord>& all, std::vector<AccessRecord>& accesses,
+            const std::vector<std::string>& found, const std::vector<std::string>& sorted) {
+  for (AccessRecord& record : accesses) {
+    const auto place = std::find(sorted.begin(), sorted.end(), found[record.file]);
+    record.file = static_cast<unsigned char>(place - sorted.begin());
   }
-  std::vector<std::string> items;
-  for (const Fault& fault : faults) {
-    items.push_back("[" + quoted(fault.kind) + "," + quoted(fault.message) + "," +
-                    quoted(name_of(fault.site)) + "," + std::to_string(fault.site.line) + "," +
-                    std::to_string(fault.count) + "]");
-  }
-  return list(items);
-}
-
-std::string counts_json(const std::vector<BlockReport>& reports) {
-  std::map<SiteKey, Count> counts;
-  for (const BlockReport& report : reports) {
-    for (const auto& [site, count] : report.counts) {
-      Count& sum = counts[key_of(site)];
-      sum.instructions += count.instructions;
-      sum.bytes += count.bytes;
-      sum.sectors += count.sectors;
-    }
-  }
-  std::vector<std::string> items;
-  for (const auto& [site, count] : counts) {
-    const auto& [file, line, operation, bytes] = site;
-    items.push_back("[" + quoted(file) + "," + std::to_string(line) + "," +
-                    std::to_string(static_cast<int>(operation)) + "," + std::to_string(count.instructions) +
-                    "," + std::to_string(count.bytes) + "," + std::to_string(count.sectors) + "]");
-  }
-  return list(items);
-}
-
-// All accesses in the order of blocks, with files numbered in the order of their names.
-std::vector<AccessRecord> join_accesses(std::vector<BlockReport>& reports,
-                                        const std::vector<std::string>& found,
-                                        const std::vector<std::string>& sorted) {
-  std::vector<AccessRecord> all;
-  for (BlockReport& report : reports) {
-    for (AccessRecord& record : report.accesses) {
-      const auto place = std::find(sorted.begin(), sorted.end(), found[record.file]);
-      record.file = static_cast<unsigned char>(place - sorted.begin());
-    }
-    all.insert(all.end(), report.accesses.begin(), report.accesses.end());
-    report.accesses = {};
-  }
-  return all;
+  all.insert(all.end(), accesses.begin(), accesses.end());
 }
 
 }  // namespace
@@ -109,6 +69,8 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
   const dim3 grid = config.grid;
   const u32 block_count = grid.x * grid.y * grid.z;
   std::vector<BlockReport> reports(block_count);
+  std::string counts;
+  std::mutex counts_mutex;
   FileNames files;
   std::atomic<u32> next{0};
   const auto work = [&] {
@@ -116,6 +78,13 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
     Block block(config, files, thread_body, context);
     for (u32 i; (i = next++) < block_count;) {
       reports[i] = block.run(i, {i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y});
+    }
+    const std::lock_guard<std::mutex> lock(counts_mutex);
+    const Recorder& recorder = block.recorder();
+    for (u32 site = 0; site < recorder.counts().size(); site++) {
+      const Count& count = recorder.counts()[site];
+      if (count.instructions)
+        append(counts, to_json(recorder.call_site(site), count));
     }
   };
   std::vector<std::thread> workers;
@@ -127,12 +96,15 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
   std::vector<std::string> names = files.all();
   std::sort(names.begin(), names.end());
   LaunchResult* const result = new LaunchResult;
-  result->accesses = join_accesses(reports, files.all(), names);
-  std::vector<std::string> quoted_names;
-  for (const std::string& name : names)
-    quoted_names.push_back(quoted(name));
-  result->json = "{\"files\":" + list(quoted_names) + ",\"faults\":" + faults_json(reports) +
-                 ",\"counts\":" + counts_json(reports) + "}";
+  std::string faults;
+  for (BlockReport& report : reports) {
+    for (const Fault& fault : report.faults)
+      append(faults, to_json(fault));
+    append(result->accesses, report.accesses, files.all(), names);
+    report.accesses = {};
+  }
+  result->json =
+      "{\"files\":[" + to_json(names) + "],\"faults\":[" + faults + "],\"counts\":[" + counts + "]}";
   return result;
 }
 

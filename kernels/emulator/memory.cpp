@@ -3,7 +3,7 @@
 
 namespace emulator {
 
-constexpr u64 MAX_FAULTS = 100'000;  // of one block: it has lost its way, and may never end
+constexpr u64 MAX_FAULTS = 20'000;  // of one block: it has lost its way, and may never end
 
 // The usual widths as moves, not as a call.
 static void copy_bytes(void* to, const void* from, u32 bytes) {

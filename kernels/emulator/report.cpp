@@ -88,10 +88,10 @@ AccessRecord& Recorder::record_access(u32 site, u32 warp) {
   record.bytes = static_cast<unsigned char>(at.bytes);
   record.warp = static_cast<unsigned char>(warp);
   record.block = block_;
-  record.order = static_cast<u32>(accesses_.size());
+  record.order = static_cast<u32>(report_.accesses.size());
   std::fill(std::begin(record.address), std::end(record.address), -1);
-  accesses_.push_back(record);
-  return accesses_.back();
+  report_.accesses.push_back(record);
+  return report_.accesses.back();
 }
 
 std::string Recorder::who(u32 warp, u32 lane) const {
@@ -104,26 +104,20 @@ std::string Recorder::who(u32 warp, u32 lane) const {
 void Recorder::begin_block(u32 number, dim3 index) {
   block_ = number;
   index_ = index;
-  faults_.clear();
   fault_count_ = 0;
-  accesses_.clear();
-  std::fill(counts_.begin(), counts_.end(), Count{});
+  report_ = {};
 }
 
-BlockReport Recorder::end_block() {
-  BlockReport report;
-  report.faults.resize(faults_.size());
-  for (const auto& [key, found] : faults_) {
-    const auto& [kind, site, other] = key;
-    report.faults[found.number - 1] = {kind, found.message, sites_[site],
-                                       other == NO_SITE ? CallSite{} : sites_[other], found.count};
+bool Recorder::is_known_fault(const char* kind, u32 site, u32 other) {
+  const CallSite at = sites_[site], with = other == NO_SITE ? CallSite{} : sites_[other];
+  for (Fault& fault : report_.faults) {
+    if (fault.kind != kind || !same(fault.site, at) || !same(fault.other, with))
+      continue;
+    fault.count++;
+    return true;
   }
-  for (std::size_t i = 0; i < sites_.size(); i++) {
-    if (counts_[i].instructions)
-      report.counts.emplace_back(sites_[i], counts_[i]);
-  }
-  report.accesses = std::move(accesses_);
-  return report;
+  report_.faults.push_back({kind, at, with, "", 1});
+  return false;
 }
 
 }  // namespace emulator

@@ -1,10 +1,7 @@
 // What a launch found and counted: faults, instruction counts, shared-memory accesses.
 #pragma once
-#include <map>
 #include <mutex>
 #include <string>
-#include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include "clock.h"
@@ -36,15 +33,16 @@ struct AccessRecord {
 };
 static_assert(sizeof(AccessRecord) == 148);
 
+// A fault is one kind of mistake at one site, in which another site may take part.
 struct Fault {
-  std::string kind, message;
+  const char* kind;
   CallSite site, other;  // other: without a file if there is none
+  std::string message;  // of the first time
   u64 count;
 };
 
 struct BlockReport {
   std::vector<Fault> faults;
-  std::vector<std::pair<CallSite, Count>> counts;
   std::vector<AccessRecord> accesses;
 };
 
@@ -59,42 +57,35 @@ class FileNames {
   std::vector<std::string> names_;
 };
 
-// Collects one block's report. Sites are numbered, so that the shadow memory can keep a number per byte pair.
+// Collects what the blocks of one OS thread do. Sites are numbered, so that the shadow memory can keep a number
+// per byte pair.
 class Recorder {
  public:
   static constexpr u32 MAX_SITES = 1 << 11;
+  static constexpr u32 NO_SITE = ~0u;
 
   explicit Recorder(FileNames& files) : files_(files) {}
 
   void begin_block(u32 number, dim3 index);
-  BlockReport end_block();
+  BlockReport end_block() { return std::move(report_); }
   std::string who(u32 warp, u32 lane) const;  // "block 0 0 0 warp 1 lane 5 (thread 37)"
 
   u32 site(Operation, Site, u32 bytes);
   const CallSite& call_site(u32 site) const { return sites_[site]; }
 
-  // Adds a fault of `kind` at `site`, in which `other` (or NO_SITE) takes part. Each (kind, site, other) is kept
-  // once, with the message of the first; `message` makes it.
-  static constexpr u32 NO_SITE = ~0u;
+  // `message` is called for the first fault of its kind and sites.
   template <class Message> void fault(const char* kind, u32 site, u32 other, Message&& message) {
-    FoundFault& found = faults_[{kind, site, other}];
-    if (found.count++ == 0) {
-      found.number = static_cast<u32>(faults_.size());
-      found.message = message();
-    }
+    if (!is_known_fault(kind, site, other))
+      report_.faults.back().message = message();
     fault_count_++;
   }
-  u64 fault_count() const { return fault_count_; }
+  u64 fault_count() const { return fault_count_; }  // of this block
 
   void count(u32 site, u64 bytes = 0, u64 sectors = 0);
+  const std::vector<Count>& counts() const { return counts_; }  // by site, of all blocks
   AccessRecord& record_access(u32 site, u32 warp);  // the caller fills in mask and addresses
 
  private:
-  struct FoundFault {
-    u64 count = 0;
-    u32 number = 0;
-    std::string message;
-  };
   struct CachedSite {
     CallSite site{nullptr, -1, Operation::COUNT, 0};
     u32 number = 0;
@@ -106,11 +97,11 @@ class Recorder {
   std::vector<unsigned char> file_numbers_;
   std::vector<Count> counts_;
   CachedSite cache_[512];
-  std::map<std::tuple<std::string, u32, u32>, FoundFault> faults_;
+  BlockReport report_;
   u64 fault_count_ = 0;
-  std::vector<AccessRecord> accesses_;
 
   u32 find_or_add(const CallSite&);
+  bool is_known_fault(const char* kind, u32 site, u32 other);  // counts it if so, else adds it
 };
 
 }  // namespace emulator

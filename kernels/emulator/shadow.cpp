@@ -86,6 +86,7 @@ void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way)
   mark.under_way = under_way;
   mark.written = 1;
   Write checked{};
+  Reads reported{};  // an access is reported once, not for every granule of it
   for (u32 granule = offset / GRANULE; granule < (offset + bytes) / GRANULE; granule++) {
     const Write& write = writes_[granule];
     if (write.written && write != checked) {
@@ -101,6 +102,9 @@ void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way)
       const Reads& reads = reads_[warp][granule];
       if (reads.time <= now.clock->all_lanes(warp) || happened_before(warp, reads, now))
         continue;
+      if (reads == reported)
+        continue;
+      reported = reads;
       const u32 others = warp == now.warp ? reads.lanes & ~(1u << now.lane) : reads.lanes;
       const u32 lane = others ? __builtin_ctz(others) : 0;
       report_race(warp, lane, reads.site, granule * GRANULE, now, "read", "writes");

@@ -46,6 +46,7 @@ class Shadow {
     u32 lanes;  // that read on their own
     u32 time : 20, site : 11;
     u32 collective : 1;  // read by the warp as one, too
+    bool operator==(const Reads&) const = default;
   };
 
   Recorder& recorder_;
