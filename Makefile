@@ -8,7 +8,7 @@ EXTRAS ?= learn
 ARGS ?=
 
 BIN := $(VENV)/bin
-KERNEL_FILES = $(shell find kernels -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.h')
+KERNEL_FILES = $(shell find kernels tests -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.h')
 # The version is asked for first: an older Python could not even read the program that would complain.
 SETUP = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
   { echo "$(PYTHON) is missing or older than Python 3.11: install a newer one and name it, PYTHON=python3.12."; exit 1; }; \

@@ -29,7 +29,7 @@ GIGABYTE = 10**9
 SIZES = {
     "numpy": (17, 80),
     "learn: JupyterLab, ipywidgets, anywidget, matplotlib": (75, 300),
-    "test: pytest, hypothesis, nbclient, ruff, clang-format": (20, 70),
+    "test: pytest, hypothesis, nbclient, selenium, ruff, clang-format": (30, 110),
     "site: MkDocs, Material, mkdocs-jupyter": (15, 100),
     "CuPy, NVRTC, nvdisasm (compile for a GPU, with or without one)": (200, 450),
     "PyTorch, CPU build": (200, 900),
