@@ -164,7 +164,7 @@ def _run_on_emulator(
     launch = emulator.build(path, entry).launch(
         arguments, grid=grid, block=(THREADS, 1, 1), shared_bytes=shared_bytes, seed=seed, trace=trace
     )
-    faults = [f"{fault.kind}: {fault.message}" for fault in launch.faults]
+    faults = [str(fault) for fault in launch.faults]
     return _result("emulator", snapshots, ds0, faults, launch, launch.seconds)
 
 

@@ -24,7 +24,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, wrap: str
         spare = WIDTH - sum(widths) - len(GAP) * (len(widths) - 1)
         widths[wrapped] = max(len(wrap), widths[wrapped] + min(spare, 0))
     to_the_right = [
-        all(isinstance(cell, (int, float)) or cell is None for cell in column) and bool(rows)
+        all(isinstance(cell, (int, float)) or cell is None for cell in column)
         for column in zip(*rows, strict=True)
     ] or [False] * len(headers)
     lines = [_line(headers, widths, to_the_right), GAP.join("-" * width for width in widths)]

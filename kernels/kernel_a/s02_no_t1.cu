@@ -21,7 +21,7 @@ template <u32 VSPLIT> struct SharedMemory {
   static constexpr u32 KD = QD + C * D * 2;  // [C][D] bf16: r1 .. g4 g5
   static constexpr u32 KR = KD + C * D * 2;  // [C][D] bf16: r1 .. g1 g2
   static constexpr u32 NORMS = KR;  // overlay [bytes 1024] [2][8][C] fp32, in r1: before kr is written
-  static constexpr u32 DO = KR + C * D * 2;  // [C][DV] bf16: load .. g4 g5
+  static constexpr u32 DO = KR + C * D * 2;  // [C][DV] bf16: load .. g1 g2
   static constexpr u32 MQK = DO + C * DV * 2;  // [C][C] bf16: load .. g1 g2
   static constexpr u32 INV = MQK + C * C * 2;  // [C][C] bf16: load .. g3
   static constexpr u32 GT = INV + C * C * 2;  // [D] fp32: r1 .. combine
