@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .banks import LANES, service
 from .errors import BadInput
-from .layouts import BANK_BYTES, BANKS
+from .layouts import BANK_BYTES
+from .problem import random_problem
+from .run import kernel_path, run
 from .source import StageSource
-from .trace import Launch
+from .tiling import CHUNK
+from .trace import Launch, regions_of
+
+if TYPE_CHECKING:
+    from .stages import Stage
 
 INACTIVE = -1  # the address of a lane that takes no part
 
@@ -26,13 +32,15 @@ def access(
     line: int = 0,
     text: str = "",
     section: str = "",
+    region: str = "",
     count: int = 1,
 ) -> dict[str, Any]:
     """One warp instruction as the bank map takes it.
 
     op: a traced operation's name, such as "lds" or "ldmatrix.x4.trans". bytes: what a lane moves, 2, 4, 8 or
     16 (16 for a row of a matrix). addresses: byte addresses of the 32 lanes in shared memory, -1 for a lane
-    that takes no part. line, text, section: where it stands in the source. count: how often it was seen.
+    that takes no part. line, text, section: where it stands in the source. region: the part of shared
+    memory that it meets. count: how often it was seen.
     """
     service(op, bytes)  # refuses operations and widths that shared memory does not have
     places = np.asarray(addresses, dtype=np.int64).tolist()
@@ -47,31 +55,59 @@ def access(
         "line": int(line),
         "text": text,
         "section": section,
+        "region": region,
         "count": int(count),
     }
 
 
-def recorded(
-    launch: Launch, source: StageSource, *, lines: Sequence[int] | None = None
+def tile_accesses(
+    stage: Stage | str | Path,
+    *,
+    lines: Sequence[int] | None = None,
+    regions: Sequence[str] | None = None,
+    v_split: int = 1,
 ) -> list[dict[str, Any]]:
-    """The accesses of a traced launch for `bank_map`, by source line, each pattern once with its count.
+    """Run a stage on the emulator for one tile of one head, and sort out what it did to shared memory.
 
-    Two accesses have one pattern when their addresses differ by a multiple of 128 bytes, that is, meet the
-    same banks. lines: only these source lines (None: all). Accesses made in included files are left out.
+    The result is for `bank_map`; see `recorded`. Other arguments and errors: as `run.run`.
     """
-    in_source = [Path(file).name == source.path.name for file in launch.files]
-    wanted = np.array(in_source)[launch.accesses["file"]]
+    result = run(stage, random_problem(lengths=[CHUNK]), machine="emulator", v_split=v_split, trace=True)
+    source = StageSource.load(kernel_path(stage))
+    return recorded(result.launch, source, lines=lines, regions=regions, v_split=v_split)
+
+
+def recorded(
+    launch: Launch,
+    source: StageSource,
+    *,
+    lines: Sequence[int] | None = None,
+    regions: Sequence[str] | None = None,
+    v_split: int = 1,
+) -> list[dict[str, Any]]:
+    """The accesses of a traced launch for `bank_map`, by source line and region, each pattern once.
+
+    Two accesses have one pattern when the addresses of all lanes differ by the same multiple of 4 bytes: the
+    banks are then numbered differently, and all else is the same. The first of them is shown, and `count`
+    says how many there were. lines, regions: only these source lines, and regions of shared memory by name
+    (None: all). v_split: the VSPLIT that ran. Accesses made in included files are left out.
+    """
+    in_source = np.array([Path(file).name == source.path.name for file in launch.files], dtype=bool)
+    all_regions = source.regions(v_split)
+    region_of = regions_of(launch.accesses, source, all_regions, in_source)
+    wanted = in_source[launch.accesses["file"]]
     if lines is not None:
         wanted &= np.isin(launch.accesses["line"], list(lines))
+    if regions is not None:
+        wanted &= np.isin(region_of, [i for i, one in enumerate(all_regions) if one.name in regions])
     records = launch.accesses[wanted]
+    region_of = region_of[wanted]
     if len(records) == 0:
         return []
     is_active = records["mask"][:, None] >> np.arange(LANES, dtype=np.uint32) & 1 == 1
     addresses = np.where(is_active, records["address"], INACTIVE).astype(np.int64)
     lowest = np.where(is_active, addresses, np.iinfo(np.int64).max).min(axis=1)
-    whole_lines = lowest // (BANKS * BANK_BYTES) * (BANKS * BANK_BYTES)
-    pattern = np.where(is_active, addresses - whole_lines[:, None], INACTIVE)
-    keys = np.column_stack([*(records[name] for name in ("line", "op", "bytes")), pattern])
+    pattern = np.where(is_active, addresses - (lowest // BANK_BYTES * BANK_BYTES)[:, None], INACTIVE)
+    keys = np.column_stack([records["line"], region_of, records["op"], records["bytes"], pattern])
     _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
     count_of = dict(zip(first.tolist(), counts.tolist(), strict=True))
     return [
@@ -80,9 +116,10 @@ def recorded(
             int(records["bytes"][index]),
             addresses[index],
             line=int(records["line"][index]),
-            text=source.statement(int(records["line"][index])),
+            text=source.statement(int(records["line"][index])).removeprefix("#pragma unroll "),
             section=source.sections.get(int(records["line"][index]), ""),
+            region=all_regions[region_of[index]].name if region_of[index] >= 0 else "",
             count=count_of[index],
         )
-        for index in sorted(count_of, key=lambda index: (records["line"][index], index))
+        for index in sorted(count_of, key=lambda index: (records["line"][index], region_of[index], index))
     ]

@@ -30,6 +30,7 @@ __all__ = [
     "least",
     "per_tile",
     "phases",
+    "regions_of",
     "rows",
     "totals",
     "wavefronts",
@@ -85,7 +86,7 @@ def rows(launch: Launch, source: StageSource, *, v_split: int = 1) -> list[Row]:
     accesses = launch.accesses
     in_source = [Path(file).name == source.path.name for file in launch.files]
     regions = source.regions(v_split)
-    region_of = _regions_of(accesses, source, regions, np.array(in_source, dtype=bool))
+    region_of = regions_of(accesses, source, regions, np.array(in_source, dtype=bool))
     fields = [accesses[name].astype(np.int64) for name in ("file", "line", "op", "bytes")]
     keys, group = np.unique(np.stack([*fields, region_of], axis=1), axis=0, return_inverse=True)
     result = []
@@ -159,7 +160,7 @@ def _row(line: int, section: str, region: str, op: str, width: int, accesses: ND
     )
 
 
-def _regions_of(
+def regions_of(
     accesses: NDArray[Any], source: StageSource, regions: Sequence[Region], in_source: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """For each access the index of its region, -1 outside of all: the region its lowest address falls into.

@@ -5,14 +5,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kda_learn.access_patterns import access, recorded
+from kda_learn import banks
+from kda_learn.access_patterns import access, recorded, tile_accesses
 from kda_learn.errors import BadInput
 from kda_learn.source import StageSource
+from kda_learn.tile_trace import trace
 
 SOURCE = """// Stage s00: a toy
 // Was slow: no
 // Now: no
 // Remains: no
+template <u32 VSPLIT> struct SharedMemory {
+  static constexpr u32 LOW = 0;     // [64] fp32: load .. combine
+  static constexpr u32 HIGH = 256;  // [64] fp32: load .. combine
+  static constexpr u32 BYTES = 512;
+};
 __global__ void kernel_a(int T) {
   // ---- load ----
   sts<float>(place,
@@ -47,34 +54,51 @@ def launch_of(tmp_path, records):
     return launch, StageSource.load(path)
 
 
-def test_accesses_that_meet_the_same_banks_are_counted_together(tmp_path):
+STORE, LOAD = 12, 15  # lines of the toy source
+
+
+def test_accesses_of_one_pattern_are_counted_together(tmp_path):
     linear = np.arange(32) * 4
     launch, source = launch_of(
         tmp_path,
         [
-            (10, 0, 0, ALL_LANES, linear + 4),
-            (7, 0, 1, ALL_LANES, linear),
-            (7, 0, 1, ALL_LANES, linear + 256),
-            (7, 0, 1, 0x0000FFFF, linear),
-            (7, 1, 1, ALL_LANES, linear),
+            (LOAD, 0, 0, ALL_LANES, linear + 4),
+            (STORE, 0, 1, ALL_LANES, linear),
+            (STORE, 0, 1, ALL_LANES, linear + 20),
+            (STORE, 0, 1, ALL_LANES, linear + 260),
+            (STORE, 0, 1, 0x0000FFFF, linear),
+            (STORE, 1, 1, ALL_LANES, linear),
         ],
     )
     found = recorded(launch, source)
-    assert [(one["line"], one["op"], one["count"]) for one in found] == [
-        (7, "sts", 2),
-        (7, "sts", 1),
-        (10, "lds", 1),
+    assert [(one["line"], one["op"], one["section"], one["region"], one["count"]) for one in found] == [
+        (STORE, "sts", "load", "LOW", 2),
+        (STORE, "sts", "load", "LOW", 1),
+        (STORE, "sts", "load", "HIGH", 1),
+        (LOAD, "lds", "combine", "LOW", 1),
     ]
     assert found[0]["text"] == "sts<float>(place, 1.0f);"
-    assert [one["section"] for one in found] == ["load", "load", "combine"]
     assert found[0]["addresses"] == linear.tolist()
     assert found[1]["addresses"] == [*linear[:16].tolist(), *[-1] * 16]
 
 
-def test_lines_can_be_chosen(tmp_path):
-    launch, source = launch_of(tmp_path, [(7, 0, 1, ALL_LANES, 0), (10, 0, 0, ALL_LANES, 0)])
-    assert [one["line"] for one in recorded(launch, source, lines=[10])] == [10]
+def test_lines_and_regions_can_be_chosen(tmp_path):
+    launch, source = launch_of(tmp_path, [(STORE, 0, 1, ALL_LANES, 0), (LOAD, 0, 0, ALL_LANES, 256)])
+    assert [one["line"] for one in recorded(launch, source, lines=[LOAD])] == [LOAD]
+    assert [one["line"] for one in recorded(launch, source, regions=["LOW"])] == [STORE]
     assert recorded(launch, source, lines=[3]) == []
+
+
+@pytest.mark.parametrize("stage", ["s02", "s12"])
+def test_patterns_of_a_stage_cost_what_its_trace_says(stage):
+    """Per line and region: the patterns' wavefronts, times how often each was seen, are the trace's."""
+    found = {}
+    for one in tile_accesses(stage):
+        mask = sum(1 << lane for lane, place in enumerate(one["addresses"]) if place >= 0)
+        counted = banks.cost(one["op"], [one["addresses"]], [mask], one["bytes"]).wavefronts[0]
+        key = (one["line"], one["region"], one["op"])
+        found[key] = found.get(key, 0) + counted * one["count"]
+    assert found == {(row.line, row.region, row.op): row.wavefronts for row in trace(stage)}
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_words_say_what_it_costs_and_who_collides():
     assert pair == [
         "sts of 8 bytes a lane takes 2 wavefronts where 1 would do: 1 in excess.",
         "Lanes 0-15: bank 0 is asked for 2 different words by lanes 0 and 1, which collide and are served "
-        "one word at a time. So it is in bank 1.",
+        "one word at a time. Likewise bank 1.",
         "Lane 1: byte 128, banks 0 and 1, served in wavefront 2. Collides with lane 0.",
     ]
 

@@ -18,7 +18,15 @@ TIMES = "\u00d7"
 RECORDED = [
     access("lds", 2, LANES % 16 * 256, line=101, text="lds<bf16>(row)", section="r1", count=8),
     access("lds", 2, LANES % 16 * 272, line=101, text="lds<bf16>(row)", section="r1", count=2),
-    access("stmatrix.x4.trans", 16, LANES * 16, line=212, text="stmatrix_x4_trans(at, x)", section="combine"),
+    access(
+        "stmatrix.x4.trans",
+        16,
+        LANES * 16,
+        line=212,
+        text="stmatrix_x4_trans(at, x)",
+        section="combine",
+        region="DS",
+    ),
 ]
 
 
@@ -189,11 +197,12 @@ def test_recorded_accesses_are_chosen(show):
     explorer = show("recorded")
     assert explorer.text("code") == "lds<bf16>(row)"
     assert explorer.figures() == [16, 1, 15]
+    assert "101: lds, 2 bytes, (r1): 15 excess" in explorer.text(".root")
     assert "Pattern 1 of 2, seen 8 times" in explorer.text(".root")
     explorer.labelled("Pattern").send_keys(Keys.ARROW_RIGHT)
     assert "Pattern 2 of 2, seen 2 times" in explorer.text(".root")
     assert explorer.figures() == [2, 1, 1]
-    explorer.select("Source line", "212: stmatrix.x4.trans, 16 bytes, combine")
+    explorer.select("Source line", "212: stmatrix.x4.trans, 16 bytes, DS (combine)")
     assert explorer.text("code") == "stmatrix_x4_trans(at, x)"
     assert explorer.figures() == [4, 4, 0]
     explorer.choose("Build your own")

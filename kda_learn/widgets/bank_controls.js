@@ -1,15 +1,21 @@
 // The bank map's controls: for recorded accesses, and for a pattern of the reader's own.
 // `change` sets the model's values that it is given.
 import { dropDown, element, numberField } from "./common.js";
-import { DEFAULT_PATTERN, LANE_MAPS, MOST_BYTES, SWIZZLES, WIDTHS } from "./bank_model.js";
+import { DEFAULT_PATTERN, LANE_MAPS, MOST_BYTES, SWIZZLES, WIDTHS, cost } from "./bank_model.js";
 import { count } from "./bank_text.js";
+
+// A line of the source, as the list of lines has it: "221: sts, 2 bytes, QD (r1)".
+function entryText({ line, op, bytes, region, section }) {
+  const place = [region, section && `(${section})`].filter(Boolean).join(" ");
+  return `${line}: ${op}, ${bytes} bytes${place && `, ${place}`}`;
+}
 
 // The controls for recorded accesses: a source line, and one of the patterns it made.
 export function recordedControls(model, change) {
-  // Indices of the accesses made by the same line and operation as access `index`.
+  // Indices of the accesses that go under one entry of the list with access `index`.
   const siblings = (index) => {
     const all = model.get("accesses");
-    return all.flatMap(({ line, op }, i) => (line === all[index].line && op === all[index].op ? [i] : []));
+    return all.flatMap((access, i) => (entryText(access) === entryText(all[index]) ? [i] : []));
   };
   const line = dropDown("Source line", (value) => change({ index: Number(value), phase: 0 }));
   const which = numberField("", { type: "range", min: 1, step: 1 }, (value) =>
@@ -19,9 +25,11 @@ export function recordedControls(model, change) {
   const show = () => {
     const all = model.get("accesses");
     const index = model.get("index");
-    const lines = all.flatMap(({ line: number, op, bytes, section }, i) =>
-      siblings(i)[0] !== i ? [] : [[i, `${number}: ${op}, ${bytes} bytes${section ? `, ${section}` : ""}`]],
-    );
+    const lines = all.flatMap((access, i) => {
+      if (siblings(i)[0] !== i) return [];
+      const worst = Math.max(...siblings(i).map((other) => cost(all[other]).excess));
+      return [[i, worst > 0 ? `${entryText(access)}: ${worst} excess` : entryText(access)]];
+    });
     line.fill(lines, siblings(index)[0]);
     const position = siblings(index).indexOf(index) + 1;
     which.input.max = siblings(index).length;

@@ -70,7 +70,7 @@ function wordCell(phase, bank, wavefront, look) {
   return element(
     "span",
     {
-      class: "word",
+      class: wanting.length > 1 ? "word shared" : "word",
       "data-word": word,
       title: `word ${word} (byte ${word * 4}) for ${lanesText(wanting)}`,
       style: `background:linear-gradient(90deg, ${stripes});color:${colours[0].ink}`,

@@ -23,8 +23,10 @@ export const STYLE = `
     var(--warn-back) 4px 6px); }
   .side.excess { color: var(--warn); font-weight: 700; }
   .word { cursor: pointer; }
-  .word b { background: var(--surface); color: var(--ink); border-radius: 3px; padding: 0 2px;
-    font-weight: 700; }
+  .shared { border: 1px solid var(--edge); display: flex; flex-direction: column; }
+  .shared b { background: var(--surface); color: var(--ink); flex: 1; font-weight: 700; line-height: 14px; }
+  .shared::after { content: ""; flex: none; height: 5px; }
+  .tall .shared b { font-size: 9px; line-height: 9px; } .tall .shared::after { height: 4px; }
   .word.mine, .lane.mine { outline: 3px solid var(--accent); outline-offset: 1px; z-index: 1; }
   .word.rival { outline: 2px dashed var(--warn); outline-offset: 1px; }
   .word.dim { opacity: .35; }

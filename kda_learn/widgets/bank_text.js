@@ -52,7 +52,7 @@ export function collisionText({ first, last, banks, words, wavefronts }) {
   }
   const busiest = [...banks.keys()].filter((bank) => banks[bank].length === wavefronts);
   const lanes = banks[busiest[0]].flatMap((word) => words.get(word));
-  const also = busiest.length > 1 ? ` So it is in ${some(busiest.slice(1), "bank")}.` : "";
+  const also = busiest.length > 1 ? ` Likewise ${some(busiest.slice(1), "bank")}.` : "";
   return (
     `${served}bank ${busiest[0]} is asked for ${wavefronts} different words by ${lanesText(lanes)}, ` +
     `which collide and are served one word at a time.${also}`
