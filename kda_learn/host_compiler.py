@@ -19,6 +19,7 @@ from .source import KERNELS, included_files
 _CANDIDATES = ("g++", "clang++", "c++")
 _FLAGS = (
     "-std=c++20",
+    "-O2",
     "-fPIC",
     "-shared",
     "-pthread",
@@ -68,7 +69,7 @@ def build_runtime() -> Path:
     """The library behind all kernels: kernels/emulator/*.cpp. Built once, in some seconds."""
     sources = sorted((KERNELS / "emulator").glob("*.cpp"))
     headers = sorted((KERNELS / "emulator").glob("*.h"))
-    flags = (*_FLAGS, "-O3", *(f"-D{define}" for define in _RUNTIME_DEFINES))
+    flags = (*_FLAGS, *(f"-D{define}" for define in _RUNTIME_DEFINES))
     key = _key(flags, [file.read_text() for file in (*sources, *headers)])
     path = _cache_folder() / f"runtime-{key}{_suffix()}"
     if not path.exists():
@@ -81,7 +82,7 @@ def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Pa
     """A library with one kernel in it, on top of that runtime. Arguments and errors: `emulator.build`."""
     source = source.resolve()
     texts = [f"{file}\n{file.read_text()}" for file in included_files(source)]
-    flags = (*_FLAGS, "-O2", f"-I{KERNELS}", *(f"-D{define}" for define in defines))
+    flags = (*_FLAGS, f"-I{KERNELS}", *(f"-D{define}" for define in defines))
     key = _key(flags, [entry, runtime.name, *texts])
     path = _cache_folder() / f"{source.stem}-{key}{_suffix()}"
     if not path.exists():

@@ -3,14 +3,9 @@
 #include "runtime.h"
 
 // ---- what a CPU cannot do: say so where it is written ----
-#define __shared__                                                                                     \
-  _Pragma(                                                                                             \
-      "GCC error \"the emulator cannot see __shared__ variables: name shared memory by smem_base() + " \
-      "offset\"")
-#define asm                                                                                            \
-  _Pragma(                                                                                             \
-      "GCC error \"the emulator cannot run inline assembly: call an operation of gpu.cuh, or add one " \
-      "there\"")
+#define __shared__ \
+  _Pragma("GCC error \"the emulator cannot see __shared__ variables: use smem_base() + offset\"")
+#define asm _Pragma("GCC error \"the emulator cannot run inline assembly: use the operations of gpu.cuh\"")
 
 using saddr = u32;
 

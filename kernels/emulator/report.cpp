@@ -53,11 +53,15 @@ static bool same(const CallSite& a, const CallSite& b) {
 }
 
 u32 Recorder::site(Operation operation, Site at, u32 bytes) {
-  const CallSite wanted{at.file, at.line, operation, bytes};
-  const u32 slot = (at.line * 31 + static_cast<u32>(operation) * 7 + bytes) % std::size(cache_);
+  const u32 slot = (at.line + static_cast<u32>(operation) * 61) % std::size(cache_);  // few collisions
   CachedSite& cached = cache_[slot];
-  if (!same(cached.site, wanted))
-    cached = {wanted, find_or_add(wanted)};
+  const CallSite& known = cached.site;
+  if (known.line == at.line && known.file == at.file && known.operation == operation &&
+      known.bytes == bytes) {
+    return cached.number;
+  }
+  const CallSite wanted{at.file, at.line, operation, bytes};
+  cached = {wanted, find_or_add(wanted)};
   return cached.number;
 }
 u32 Recorder::find_or_add(const CallSite& wanted) {

@@ -96,7 +96,7 @@ class Recorder {
   std::vector<CallSite> sites_;
   std::vector<unsigned char> file_numbers_;
   std::vector<Count> counts_;
-  CachedSite cache_[512];
+  CachedSite cache_[1024];
   BlockReport report_;
   u64 fault_count_ = 0;
 

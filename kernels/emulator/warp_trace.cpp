@@ -8,8 +8,13 @@ void WarpTrace::add(u32 site, u32 lane, u64 address) {
   std::size_t i = next_[lane];
   if (i >= open_.size() || !belongs(open_[i])) {
     i = std::find_if(open_.begin(), open_.end(), belongs) - open_.begin();
-    if (i == open_.size())
-      open_.push_back({site, 0, {}});
+    if (i == open_.size()) {
+      // Lanes that came before have passed it by: it belongs in front of what they did next.
+      i = std::min<std::size_t>(next_[lane], open_.size());
+      open_.insert(open_.begin() + i, {site, 0, {}});
+      for (u32& next : next_)
+        next += next > i;
+    }
   }
   open_[i].mask |= bit;
   open_[i].address[lane] = address;
