@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = "sm_90a"
 SNAPSHOT_TYPES = {"float32": "float", "bfloat16": "bf16"}
 V_SPLITS = (1, 2, 4, 8)
+FIRST_NVRTC_WITH_A_CACHE = (12, 9)
 
 
 Stamps = dict[Path, tuple[int, int] | None]
@@ -117,7 +118,7 @@ def _compile_or_read(path: Path, entry: str, defines: Sequence[str]) -> Compiled
     """The result kept on disk or, if there is none, a fresh one."""
     nvrtc = _nvrtc()
     version = ".".join(map(str, nvrtc.getVersion()))
-    options = _options(path, defines)
+    options = _options(path, defines, nvrtc.getVersion())
     source_digest = digest(path)
     key = hashlib.sha256(
         json.dumps([source_digest, str(path), entry, options, version]).encode()
@@ -176,12 +177,19 @@ def _compile(nvrtc, path: Path, entry: str, options: list[str], version: str, so
     )
 
 
-def _options(path: Path, defines: Sequence[str]) -> list[str]:
+def _options(path: Path, defines: Sequence[str], version: tuple[int, int]) -> list[str]:
+    """The compiler's options.
+
+    Where there is a driver, NVRTC 12.9 and later keeps binaries in the driver's cache, keyed by their PTX;
+    when it finds one, ptxas does not run and reports nothing. So its cache is switched off.
+    """
     folders = [f"-I{path.parent}", f"-I{KERNELS}"]  # the order in which source.included_files looks
     options = [f"-arch={ARCHITECTURE}", "-std=c++17", "-lineinfo", "--ptxas-options=-v", *folders]
     headers = _cudart_headers()
     if headers is not None:
         options.append(f"-I{headers}")
+    if version >= FIRST_NVRTC_WITH_A_CACHE:
+        options.append("--no-cache")
     return options + [f"-D{define}" for define in defines]
 
 

@@ -19,16 +19,18 @@ class CompileError(BadInput):
 def parse_resources(log: str, symbol: str) -> dict[str, int]:
     """What ptxas -v reports for the kernel `symbol`: registers, spill_bytes, stack_bytes, static_smem.
 
-    ptxas counts spill stores and loads apart; spill_bytes is the larger of the two.
+    ptxas counts spill stores and loads apart; spill_bytes is the larger of the two. The log may report on
+    other kernels of the same file, too. Raises CompileError if it does not report on this one.
     """
-    _, found, report = log.partition(f"Compiling entry function '{symbol}'")
-    if not found:
-        raise CompileError(
-            f"The compiler reported no registers for {symbol}: its log may have a new form.", log
-        )
-    report = report.partition("Compiling entry function")[0]
+    report = log.partition(f"Compiling entry function '{symbol}'")[2].partition("Compiling entry function")[0]
     frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
     registers = re.search(r"Used (\d+) registers", report)
+    if frame is None or registers is None:
+        raise CompileError(
+            f"The compiler did not report the registers and spills of {symbol}: if NVRTC took a binary from "
+            "its cache, run again with CUDA_CACHE_DISABLE=1 in the environment; else its log has a new form.",
+            log,
+        )
     static_smem = re.search(r"(\d+) bytes smem", report)
     return {
         "registers": int(registers.group(1)),
