@@ -30,8 +30,8 @@ SIZES = {
     "numpy": (17, 80),
     "learn: JupyterLab, ipywidgets, anywidget, matplotlib": (75, 300),
     "test: pytest, hypothesis, nbclient, selenium, ruff, clang-format": (30, 110),
-    "site: MkDocs, Material, mkdocs-jupyter": (15, 100),
-    "CuPy, NVRTC, nvdisasm (compile for a GPU, with or without one)": (200, 450),
+    "site: MkDocs, Material, mkdocs-jupyter": (45, 150),
+    "CuPy, NVRTC, nvdisasm (compile for a GPU, with or without one)": (200, 550),
     "PyTorch, CPU build": (200, 900),
     "PyTorch, CUDA build, with NVIDIA's libraries": (3000, 7000),
 }
