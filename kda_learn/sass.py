@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from .errors import MachineUnavailable
@@ -64,6 +65,12 @@ def disassemble(cubin: bytes, symbol: str, ptx: str) -> list[SassInstruction]:
 
     Raises MachineUnavailable if nvdisasm is missing or older than the binary.
     """
+    return parse(_listing(cubin), symbol, source_frames(ptx))
+
+
+@lru_cache(maxsize=32)
+def _listing(cubin: bytes) -> str:
+    """What nvdisasm prints of a binary, with lines of PTX. Raises as `disassemble`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
@@ -73,7 +80,7 @@ def disassemble(cubin: bytes, symbol: str, ptx: str) -> list[SassInstruction]:
             f"nvdisasm cannot read this binary ({run.stderr.strip()}): install an nvdisasm as new as the "
             "NVRTC that made it."
         )
-    return parse(run.stdout, symbol, source_frames(ptx))
+    return run.stdout
 
 
 def parse(listing: str, symbol: str, frames: Mapping[int, tuple[Frame, ...]]) -> list[SassInstruction]:

@@ -1,0 +1,189 @@
+"""A stage's profile: the hardware's counters, and where the time goes by source line.
+
+Measured with Nsight Compute on this computer's GPU or, where that is not possible, taken from a record, which
+then says so. Wavefronts of shared memory stand beside those that the emulator's trace gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import records
+from .bench import Config
+from .compile import check_v_split
+from .errors import BadInput, MachineUnavailable
+from .profile_rows import Comparison, LineRow, SharedRow, Work
+from .records import Provenance, Record
+from .run import kernel_path, stage_name
+from .tiling import CHUNK
+
+if TYPE_CHECKING:
+    from .stages import Stage
+
+CONFIG = "B32/T256"
+"""The article's first configuration, B32/T8192, with sequences cut to 16 tiles: the blocks are the same and
+every tile costs the same, and ncu repeats the launch dozens of times."""
+
+HEADS = 32
+KIND = "profile"
+RECORDS = records.DATA / "profiles"
+"""The profiles that come with the package."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A launch to profile: a stage's kernel at a VSplit, on `heads` heads of a config such as "B32/T256".
+
+    stage: its id, or the path of a .cu file of your own. Raises BadInput for what does not fit.
+    """
+
+    stage: str
+    v_split: int = 1
+    config: str = CONFIG
+    heads: int = HEADS
+
+    def __post_init__(self) -> None:
+        Config.parse(self.config)
+        check_v_split(self.v_split)
+        if isinstance(self.heads, bool) or not isinstance(self.heads, int) or self.heads < 1:
+            raise BadInput(f"heads is {self.heads!r}: give a whole number from 1 on.")
+
+    @property
+    def path(self) -> Path:
+        """The .cu file."""
+        return kernel_path(self.stage)
+
+    @property
+    def name(self) -> str:
+        """The stage's id; of a file of your own its name."""
+        return stage_name(self.stage)
+
+    @property
+    def work(self) -> Work:
+        """How many tiles, and how many sequences times heads, the launch works through."""
+        config = Config.parse(self.config)
+        return Work(config.tokens // CHUNK * self.heads, config.sequences * self.heads)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What was counted in one launch of a stage's kernel.
+
+    counters: of the whole kernel, as `counters.COUNTERS` describes them. stalls: warps that wait per
+    instruction issued, by reason, the largest first. comparisons: wavefronts measured and simulated. shared:
+    lines that move shared memory; lines: all lines.
+    """
+
+    stage: str
+    v_split: int
+    config: str
+    heads: int
+    blocks_per_sm: int
+    dynamic_smem_bytes: int
+    counters: dict[str, float]
+    stalls: dict[str, float]
+    comparisons: list[Comparison]
+    shared: list[SharedRow]
+    lines: list[LineRow]
+    provenance: Provenance
+    recorded: bool = False
+    reason: str = ""  # of a recorded one: why it was not measured now
+
+    def banner(self) -> str:
+        """Where the figures come from: nothing to add if measured now, else why not, and when and where."""
+        if not self.recorded:
+            return ""
+        record = Record(KIND, self.provenance, {})
+        return f"{self.reason} {record.banner()}".strip()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; `from_dict` reads it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Profile:
+        """Reads what `as_dict` wrote. Raises KeyError or TypeError for anything else."""
+        rows = {
+            "comparisons": [Comparison(**row) for row in values["comparisons"]],
+            "shared": [SharedRow(**row | {"regions": tuple(row["regions"])}) for row in values["shared"]],
+            "lines": [LineRow(**row | {"called_from": tuple(row["called_from"])}) for row in values["lines"]],
+            "provenance": Provenance(**values["provenance"]),
+        }
+        known = {item.name: values[item.name] for item in fields(cls) if item.name in values}
+        return cls(**known | rows)
+
+
+def profile(
+    stage: Stage | str | Path,
+    *,
+    config: str = CONFIG,
+    v_split: int = 1,
+    heads: int = HEADS,
+    report: Callable[[str], None] | None = None,
+) -> Profile:
+    """Profile a stage on this computer's GPU, in a child process; where that cannot be, the recorded profile.
+
+    config: sequences and their tokens, "B32/T256"; short is enough, since every tile costs the same. v_split:
+    1, 2, 4 or 8 blocks share the state's columns. report: called with a line of text as the work goes on.
+    Raises MachineUnavailable, with what to do, if nothing can be measured here and nothing was recorded;
+    BadInput for an argument that does not fit.
+    """
+    from .profile_measure import measure
+
+    target = Target(str(getattr(stage, "id", stage)), v_split, config, heads)
+    name = target.name
+    try:
+        (measured,) = measure([target], report=report)
+    except MachineUnavailable as missing:
+        found = recorded(name, v_split)
+        if found is None:
+            raise
+        return replace(found, reason=str(missing))
+    if isinstance(measured, Exception):
+        raise measured
+    return measured
+
+
+def recorded(stage: str, v_split: int = 1, folder: Path | None = None) -> Profile | None:
+    """The newest recorded profile of a stage (its id) at a VSplit; None if there is none.
+
+    folder: of records (default: those that come with the package).
+    """
+    found = [
+        one
+        for path in sorted((folder or RECORDS).glob("*.json"))
+        for one in load(path)
+        if one.stage == stage and one.v_split == v_split
+    ]
+    return max(found, key=lambda one: one.provenance.date, default=None)
+
+
+def load(path: Path) -> Iterator[Profile]:
+    """The profiles of a record. Raises BadInput for a file that is none."""
+    record = records.load(path)
+    if record.kind != KIND:
+        raise BadInput(f"{path} is a record of kind {record.kind!r}: give one of profiles.")
+    for values in record.content["profiles"]:
+        of_stage = {
+            stage: digest for stage, digest in record.provenance.digest.items() if stage == values["stage"]
+        }
+        provenance = replace(record.provenance, digest=of_stage)
+        yield Profile.from_dict(values | {"provenance": asdict(provenance), "recorded": True})
+
+
+def save(profiles: list[Profile], path: Path) -> None:
+    """Write profiles that were measured together as one record. Raises BadInput if there are none."""
+    if not profiles:
+        raise BadInput(f"No profile was given to write to {path}: measure one first.")
+    digest = {stage: text for one in profiles for stage, text in one.provenance.digest.items()}
+    content = []
+    for one in profiles:
+        values = one.as_dict()
+        for key in ("provenance", "recorded", "reason"):
+            del values[key]
+        content.append(values)
+    provenance = replace(profiles[0].provenance, digest=digest)
+    records.save(Record(KIND, provenance, {"profiles": content}), path)

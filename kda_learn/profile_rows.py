@@ -1,0 +1,240 @@
+"""From counts at machine instructions to rows at source lines, beside what the emulator's trace says.
+
+A machine instruction counts for the innermost line of the stage's own file that asks for it, the line that
+the trace names too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import KdaError
+from .ncu_pages import InstructionCounts
+from .sass import SassInstruction, opcode_of
+from .source import StageSource
+from .trace import OUTSIDE_THE_TILE_LOOP, Row
+
+OP_CLASSES = ("LDS", "LDSM", "STS", "STSM", "LDGSTS")
+"""The machine's names of a load, ldmatrix, a store, stmatrix and cp.async."""
+
+_CLASS_OF_TRACED = {"lds": "LDS", "ldmatrix": "LDSM", "sts": "STS", "stmatrix": "STSM", "cp": "LDGSTS"}
+
+
+class Work(NamedTuple):
+    """What a launch did, all blocks of a sequence and head together: how often the loop over tiles ran, and
+    how often what stands around it.
+    """
+
+    tiles: int
+    sequences: int  # times heads
+
+    def times(self, section: str) -> int:
+        """How often the launch went through a section."""
+        return self.sequences if section in OUTSIDE_THE_TILE_LOOP else self.tiles
+
+
+@dataclass(frozen=True)
+class SharedRow:
+    """What one line did to shared memory by one class of instruction.
+
+    Per tile, or per sequence and head in the sections "start" and "finish". simulated and least come from the
+    trace, None without one; `excess`, the bank conflicts, is what was measured above the least. samples and
+    stalls are of the whole launch.
+    """
+
+    line: int
+    section: str
+    op: str  # one of OP_CLASSES
+    regions: tuple[str, ...]
+    instructions: float
+    wavefronts: float
+    simulated: float | None
+    least: float | None
+    excess: float | None
+    samples: int
+    stalls: dict[str, int]
+
+
+@dataclass(frozen=True)
+class LineRow:
+    """All instructions of one line. `called_from`: the kernel's lines that call it, if it lies in a function.
+
+    instructions: per tile, or per sequence and head. samples: how often the sampler found a warp there, in
+    the whole launch; share_pct: of all samples; stalls: samples by what the warp waited for.
+    """
+
+    line: int
+    section: str
+    called_from: tuple[int, ...]
+    instructions: float
+    samples: int
+    share_pct: float
+    stalls: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Wavefronts of a tile: counted, and as the trace gives them."""
+
+    name: str  # a class of instructions, or "loads", "stores": what the hardware's own counters tell apart
+    instructions: float | None
+    measured: float
+    simulated: float | None
+    difference_pct: float | None  # of the simulated ones; None without them, or if there are none
+
+
+@dataclass
+class _Sum:
+    """Counts of several instructions added up."""
+
+    executed: int = 0
+    wavefronts: int = 0
+    samples: int = 0
+    stalls: Counter[str] = field(default_factory=Counter)
+    callers: set[int] = field(default_factory=set)
+
+    def add(self, counts: InstructionCounts) -> None:
+        self.executed += counts.executed
+        self.wavefronts += counts.wavefronts
+        self.samples += counts.samples
+        self.stalls.update(counts.stalls)
+
+
+Matched = list[tuple[InstructionCounts, SassInstruction]]
+
+
+def match(counts: Sequence[InstructionCounts], sass: Sequence[SassInstruction], name: str) -> Matched:
+    """Each instruction that ncu saw with the one that was compiled.
+
+    Raises KdaError unless they are the same code: the source may have changed since.
+    """
+    compiled = {instruction.address: instruction for instruction in sass}
+    matched = []
+    for seen in counts:
+        known = compiled.get(seen.address)
+        if known is None or known.opcode.split(".")[0] != opcode_of(seen.text).split(".")[0]:
+            raise KdaError(
+                f"The profiled {name} has {seen.text!r} at {seen.address:#x} and the compiled one "
+                f"{known.text if known else 'nothing'!r}: profile it again with the present source."
+            )
+        matched.append((seen, known))
+    return matched
+
+
+def op_class(instruction: SassInstruction) -> str | None:
+    """The class of an instruction that moves shared memory; None for others and for ptxas' padding."""
+    head = instruction.opcode.split(".")[0]
+    return head if head in OP_CLASSES and not instruction.never_runs else None
+
+
+def traced_class(op: str) -> str:
+    """The class of a traced operation, such as "LDSM" for "ldmatrix.x4.trans"."""
+    return _CLASS_OF_TRACED[op.split(".")[0]]
+
+
+def stage_line(instruction: SassInstruction, source: StageSource) -> int:
+    """The innermost line of the stage's file that asks for an instruction; 0 if there is none."""
+    lines = [frame.line for frame in instruction.frames if Path(frame.file).name == source.path.name]
+    return lines[0] if lines else 0
+
+
+def shared_rows(
+    matched: Matched, source: StageSource, traced: Sequence[Row] | None, work: Work
+) -> list[SharedRow]:
+    """Rows of the lines that move shared memory. traced: the trace of one tile of one sequence and head."""
+    sums: dict[tuple[int, str], _Sum] = {}
+    for counts, instruction in matched:
+        kind = op_class(instruction)
+        if kind is not None:
+            sums.setdefault((stage_line(instruction, source), kind), _Sum()).add(counts)
+    simulated: dict[tuple[int, str], list[Row]] = {}
+    for row in traced or ():
+        simulated.setdefault((row.line, traced_class(row.op)), []).append(row)
+    rows = []
+    for line, kind in sorted(sums.keys() | simulated.keys()):
+        total = sums.get((line, kind), _Sum())
+        beside = simulated.get((line, kind), [])
+        section = source.sections.get(line, "")
+        times = work.times(section)
+        least = sum(row.least for row in beside)
+        rows.append(
+            SharedRow(
+                line=line,
+                section=section,
+                op=kind,
+                regions=tuple(dict.fromkeys(row.region for row in beside)),
+                instructions=total.executed / times,
+                wavefronts=total.wavefronts / times,
+                simulated=None if traced is None else sum(row.wavefronts for row in beside),
+                least=None if traced is None else least,
+                excess=None if traced is None else total.wavefronts / times - least,
+                samples=total.samples,
+                stalls=dict(total.stalls.most_common()),
+            )
+        )
+    return rows
+
+
+def line_rows(matched: Matched, source: StageSource, work: Work) -> list[LineRow]:
+    """Rows of all lines that ask for an instruction; line 0 has those to which the compiler gives none."""
+    sums: dict[int, _Sum] = {}
+    for counts, instruction in matched:
+        line = stage_line(instruction, source)
+        total = sums.setdefault(line, _Sum())
+        total.add(counts)
+        outermost = instruction.frames[-1].line if instruction.frames else 0
+        if outermost != line:
+            total.callers.add(outermost)
+    samples = sum(total.samples for total in sums.values())
+    return [
+        LineRow(
+            line=line,
+            section=source.sections.get(line, ""),
+            called_from=tuple(sorted(total.callers)),
+            instructions=total.executed / work.times(source.sections.get(line, "")),
+            samples=total.samples,
+            share_pct=100 * total.samples / samples if samples else 0.0,
+            stalls=dict(total.stalls.most_common()),
+        )
+        for line, total in sorted(sums.items())
+    ]
+
+
+def comparisons(rows: Sequence[SharedRow], counters: Mapping[str, float], work: Work) -> list[Comparison]:
+    """Measured beside simulated: each class of instructions that occurs, and the hardware's own counters.
+
+    Those count the whole launch: what the instructions of "start" and "finish" took is taken off.
+    """
+    per_tile = [row for row in rows if row.section not in OUTSIDE_THE_TILE_LOOP]
+    found = []
+    for kind in OP_CLASSES:
+        chosen = [row for row in per_tile if row.op == kind]
+        if chosen:
+            instructions = sum(row.instructions for row in chosen)
+            measured = sum(row.wavefronts for row in chosen)
+            found.append(_comparison(kind, instructions, measured, chosen))
+    for name, counter, kinds in (
+        ("loads", "shared_load_wavefronts", ("LDS", "LDSM")),
+        ("stores", "shared_store_wavefronts", ("STS", "STSM")),
+    ):
+        if counter in counters:
+            chosen = [row for row in per_tile if row.op in kinds]
+            outside = [row for row in rows if row.op in kinds and row not in chosen]
+            once = sum(row.wavefronts for row in outside) * work.sequences
+            found.append(_comparison(name, None, (counters[counter] - once) / work.tiles, chosen))
+    return found
+
+
+def _comparison(
+    name: str, instructions: float | None, measured: float, rows: Sequence[SharedRow]
+) -> Comparison:
+    """`measured` beside what the trace gives for these rows."""
+    if any(row.simulated is None for row in rows):
+        return Comparison(name, instructions, measured, None, None)
+    simulated = sum(row.simulated or 0 for row in rows)
+    difference = 100 * (measured - simulated) / simulated if simulated else None
+    return Comparison(name, instructions, measured, simulated, difference)
