@@ -14,6 +14,7 @@ _HOME_OF = {
     "compile": "compile",
     "diff": "stages",
     "dstate_scan": "kernel_a",
+    "profile": "profile",
     "random_problem": "problem",
     "run": "run",
     "stage": "stages",

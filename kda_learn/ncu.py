@@ -31,6 +31,9 @@ SECTIONS = (
 )
 """ncu's own groups of counters. SourceCounters has those of single instructions."""
 
+FEWEST_SECTIONS = ("SourceCounters", "LaunchStats")
+"""What the rows by source line need."""
+
 _QUERY_SECONDS = 60
 _IMPORT_SECONDS = 120
 _REFUSALS = (

@@ -175,9 +175,14 @@ def load(path: Path) -> Iterator[Profile]:
 
 
 def save(profiles: list[Profile], path: Path) -> None:
-    """Write profiles that were measured together as one record. Raises BadInput if there are none."""
+    """Write profiles that were measured together as one record. Raises BadInput unless all were measured."""
     if not profiles:
         raise BadInput(f"No profile was given to write to {path}: measure one first.")
+    for one in profiles:
+        if one.recorded:
+            raise BadInput(
+                f"The profile of {one.stage} is a recorded one, nothing new for {path}: {one.reason}"
+            )
     digest = {stage: text for one in profiles for stage, text in one.provenance.digest.items()}
     content = []
     for one in profiles:

@@ -117,16 +117,19 @@ def capture(
 def _collect(
     command: list[str], report: Path, wanted: list[str], seconds: float, say: Callable[[str], None]
 ) -> None:
-    """Run ncu; if it fails, once more with the one section that the rows need."""
+    """Run ncu; if it fails, again with fewer counters: it stops at one that it does not know."""
     environment = os.environ | {"PYTHONPATH": _search_path()}
-    try:
-        ncu.collect(command, report, wanted, environment=environment, seconds=seconds)
-    except MachineUnavailable:
-        raise
-    except KdaError as error:
-        say(f"again with fewer counters ({error})")
-        fewest = ("SourceCounters", "LaunchStats")
-        ncu.collect(command, report, wanted, sections=fewest, environment=environment, seconds=seconds)
+    attempts = ((ncu.SECTIONS, wanted), (ncu.SECTIONS, []), (ncu.FEWEST_SECTIONS, []))
+    for number, (sections, metrics) in enumerate(attempts, start=1):
+        try:
+            ncu.collect(command, report, metrics, sections=sections, environment=environment, seconds=seconds)
+            return
+        except MachineUnavailable:
+            raise
+        except KdaError as error:
+            if number == len(attempts):
+                raise
+            say(f"again with fewer counters: {error}")
 
 
 def pair(

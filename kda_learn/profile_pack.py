@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m kda_learn.profile_pack", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for profiles.json and the pages")
     parser.add_argument("--stages", nargs="*", help="ids (default: all)")
-    parser.add_argument("--seconds", type=float, default=170, help="start no run of ncu after this time")
+    parser.add_argument("--seconds", type=float, default=140, help="start no run of ncu after this time")
     parser.add_argument("--rebuild", type=Path, metavar="ZIP", help="from these pages, without a GPU")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
