@@ -19,6 +19,7 @@ from .errors import BadInput
 from .problem import Problem, random_problem
 from .reference import Rounding, scan, simulate
 from .run import Result, check_problem, choose_machine, run, stage_name
+from .stages import stage as stage_of
 
 if TYPE_CHECKING:
     from .stages import Stage
@@ -69,6 +70,8 @@ def check(
     check_problem(problem)
     if not seeds:
         raise BadInput("seeds is empty: give one seed or more, such as (0, 1).")
+    name = stage_name(stage)
+    promise = name if like is None else stage_of(like).id
     machine = choose_machine(machine)
     results = [
         run(stage, problem, machine=machine, v_split=v_split, snapshot_dtype=snapshot_dtype, seed=seed)
@@ -82,9 +85,8 @@ def check(
     numbers = gate((first.snapshots, first.ds0), truth, simulated)
     if not numbers.ok:
         faults.append(numbers.message)
-    name = stage_name(stage)
     if machine == "emulator" and v_split == 1:
-        faults += wavefront_budget.faults(stage, like=like or name)
+        faults += wavefront_budget.faults(stage, like=promise)
     return CheckRow(
         stage=name,
         problem=problem.name,

@@ -11,25 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from . import verbs
 from .errors import BadInput, KdaError
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a verb has to say: to programs, to people, and to the shell."""
-
-    data: dict[str, Any]
-    text: str
-    exit_code: int = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("kda-learn: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Python would complain once more when it closes stdout.
-        sys.stderr.close()
+        # The reader (`| head`) has seen enough. Python flushes stdout once more at its end: to nowhere, then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
@@ -64,217 +56,51 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(prog="kda-learn", description="Kernel A, stage by stage, on a Hopper GPU or on any CPU.")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
+    choices = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
 
-    def verb(name: str, answer: Callable[[argparse.Namespace], Answer], what: str) -> _Parser:
-        made = verbs.add_parser(name, help=what, description=what, allow_abbrev=False)
+    def verb(name: str, answer: Callable[[argparse.Namespace], verbs.Answer], what: str) -> _Parser:
+        made = choices.add_parser(name, help=what, description=what, allow_abbrev=False)
         made.add_argument("--json", action="store_true", help="print one JSON object")
         made.set_defaults(answer=answer)
         return made
 
-    verb("doctor", doctor, "What this computer can run, what it cannot, and why.")
-    verb("stages", stages, "The ladder: registers, spills, shared memory and occupancy of every stage.")
-    made = verb("check", check, "Compare stages with float64, and look for faults and spoilt layouts.")
+    verb("doctor", verbs.doctor, "What this computer can run, what it cannot, and why.")
+    verb("stages", verbs.stages, "The ladder: registers, spills, shared memory and occupancy of every stage.")
+    made = verb("check", verbs.check, "Compare stages with float64, and look for faults and spoilt layouts.")
     made.add_argument("stages", nargs="*", metavar="STAGE", help="such as s12, or a .cu file of your own")
     made.add_argument("--all", action="store_true", help="every stage")
     made.add_argument("--machine", default="auto", help="auto, gpu or emulator (default: %(default)s)")
-    made = verb("trace", trace, "Each line's shared-memory traffic in one tile of a stage, in wavefronts.")
+    made = verb(
+        "trace", verbs.trace, "Each line's shared-memory traffic in one tile of a stage, in wavefronts."
+    )
     made.add_argument("stage", metavar="STAGE", help="such as s12, or a .cu file of your own")
     made.add_argument("--v-split", type=int, default=1, help="1, 2, 4 or 8 (default: %(default)s)")
-    made = verb("diff", diff, "What a stage changes in the stage it starts from.")
+    made = verb("diff", verbs.diff, "What a stage changes in the stage it starts from.")
     made.add_argument("stage", metavar="STAGE", help="such as s12")
-    made = verb("ladder", ladder, "Time every stage on the GPU, beside its base and the article's figures.")
+    made = verb(
+        "ladder", verbs.ladder, "Time every stage on the GPU, beside its base and the article's figures."
+    )
     made.add_argument("stages", nargs="*", metavar="STAGE", help="such as s12 (default: every stage)")
     made.add_argument("--config", action="append", help="such as B8/T32768; may be repeated")
-    made.add_argument("--sms", type=int, help="use only so many SMs of the GPU")
-    made.add_argument("--heads", type=int, default=32, help="heads of the batch (default: %(default)s)")
+    made.add_argument("--sms", type=_positive, help="use only so many SMs of the GPU")
+    made.add_argument("--heads", type=_positive, default=32, help="heads of the batch (default: %(default)s)")
+    made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
+    made = verb(
+        "profile", verbs.profile, "A stage's counters, stalls and wavefronts by source line, with ncu."
+    )
+    made.add_argument("stage", metavar="STAGE", help="such as s12, or a .cu file of your own")
+    made.add_argument("--v-split", type=int, default=1, help="1, 2, 4 or 8 (default: %(default)s)")
+    made.add_argument("--config", default="B32/T256", help="sequences and tokens (default: %(default)s)")
+    made.add_argument("--heads", type=_positive, default=32, help="heads of the batch (default: %(default)s)")
     made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
     return parser
 
 
-def doctor(request: argparse.Namespace) -> Answer:
-    """What this computer can run."""
-    from .doctor import doctor
-
-    report = doctor()
-    return Answer(report.as_dict(), str(report))
-
-
-def stages(request: argparse.Namespace) -> Answer:
-    """The ladder, from the compiler and the occupancy rule; needs no GPU."""
-    from .compile import compile_stage
-    from .occupancy import blocks_per_sm
-    from .run import THREADS
-    from .stages import STAGES
-
-    rows = []
-    for stage in STAGES:
-        compiled = compile_stage(stage)
-        occupancy = blocks_per_sm(compiled.registers, compiled.dynamic_smem_bytes, THREADS)
-        rows.append(
-            {
-                "id": stage.id,
-                "slug": stage.slug,
-                "title": stage.title,
-                "idea": stage.idea,
-                "base": stage.base,
-                "registers": compiled.registers,
-                "spill_bytes": compiled.spill_bytes,
-                "dynamic_smem_bytes": compiled.dynamic_smem_bytes,
-                "blocks_per_sm": occupancy.blocks,
-                "occupancy_pct": occupancy.percent,
-                "limited_by": occupancy.limited_by,
-            }
-        )
-    columns = {
-        "id": "id",
-        "title": "title",
-        "base": "base",
-        "registers": "regs",
-        "spill_bytes": "spills",
-        "dynamic_smem_bytes": "smem B",
-        "blocks_per_sm": "blocks",
-        "occupancy_pct": "occ %",
-    }
-    note = "At VSplit 1, fixed length, fp32 snapshots. blocks: per SM; occ: warps of the SM's 64."
-    return Answer({"rows": rows}, f"{_table(rows, columns, wrap='title')}\n\n{note}")
-
-
-def check(request: argparse.Namespace) -> Answer:
-    """Whether stages may be trusted."""
-    from .check_set import check_stages
-    from .stages import STAGES
-
-    if request.all == bool(request.stages):
-        raise BadInput(
-            f"{'--all and' if request.all else 'neither --all nor'} stages were given: "
-            "name stages, such as s12, or give --all."
-        )
-    chosen = list(STAGES) if request.all else list(dict.fromkeys(request.stages))
-    checked = check_stages(chosen, machine=request.machine, report=_progress())
-    machine = checked[0].machine
-    passed = sum(row.ok for row in checked)
-    rows = [asdict(row) for row in checked]
-    columns = {
-        "stage": "stage",
-        "problem": "problem",
-        "v_split": "VSplit",
-        "snapshot_dtype": "snapshots",
-        "rel_rms": "rel rms",
-        "simulated_rel_rms": "simulated",
-        "max_err": "max err",
-        "verdict": "",
-    }
-    shown = [row | {"verdict": "ok" if row["ok"] else f"{len(row['faults'])} faults"} for row in rows]
-    lines = [_table(shown, columns, wrap="problem"), ""]
-    lines += [f"{row.stage}, {row.problem}: {fault}" for row in checked for fault in row.faults]
-    lines.append(f"{passed} of {len(rows)} checks passed on the {machine}.")
-    data = {"machine": machine, "ok": passed == len(rows), "rows": rows}
-    return Answer(data, "\n".join(lines), exit_code=0 if passed == len(rows) else 1)
-
-
-def trace(request: argparse.Namespace) -> Answer:
-    """Each line's shared-memory traffic."""
-    from .run import stage_name
-    from .tile_trace import trace
-    from .trace import per_tile, totals
-
-    traced = trace(request.stage, v_split=request.v_split)
-    rows = [asdict(row) for row in traced]
-    sums = [asdict(row) for row in totals(per_tile(traced, 1))]
-    counts = {
-        "instructions": "instr.",
-        "wavefronts": "wavefronts",
-        "least": "least",
-        "excess": "excess",
-    }
-    by_line = {"line": "line", "section": "section", "region": "region", "op": "op", "bytes": "B"}
-    by_line |= counts | {"max_way": "max way"}
-    by_region = {"kind": "kind", "region": "region"} | counts
-    data = {
-        "stage": stage_name(request.stage),
-        "machine": "emulator",
-        "v_split": request.v_split,
-        "tiles": 1,
-        "rows": rows,
-        "totals": sums,
-    }
-    heading = "One tile, without the sections start and finish:"
-    return Answer(data, f"{_table(rows, by_line)}\n\n{heading}\n\n{_table(sums, by_region)}")
-
-
-def diff(request: argparse.Namespace) -> Answer:
-    """A stage against its base."""
-    from .stages import diff, stage
-
-    changed = stage(request.stage)
-    difference = diff(changed.id)
-    data = {
-        "stage": changed.id,
-        "base": changed.base,
-        "code_lines": difference.code_lines,
-        "hunks": [asdict(hunk) for hunk in difference.hunks],
-        "text": difference.text,
-    }
-    summary = f"{difference.code_lines} changed lines of code in {len(difference.hunks)} hunks."
-    return Answer(data, f"{difference.text}\n{summary}")
-
-
-def ladder(request: argparse.Namespace) -> Answer:
-    """What each stage gains."""
-    from .bench import CONFIGS
-    from .ladder import ladder
-
-    result = ladder(
-        stages=request.stages or None,
-        configs=request.config or CONFIGS,
-        sms=request.sms,
-        heads=request.heads,
-        record=request.record,
-    )
-    rows = []
-    for row in result["rows"]:
-        interval = row["delta_ci_pct"]
-        median = row["median_us"]
-        shown = {
-            "ms": None if median is None else median / 1000,
-            "interval": None if interval is None else f"{interval[0]:.1f} .. {interval[1]:.1f}",
-            "verdict": row["verdict"] or row["reason"],
-        }
-        rows.append(row | shown)
-    columns = {
-        "config": "config",
-        "stage": "stage",
-        "base": "base",
-        "v_split": "VSplit",
-        "ms": "ms",
-        "delta_pct": "change %",
-        "interval": "interval",
-        "article_delta_pct": "article %",
-        "verdict": "verdict",
-    }
-    return Answer(result, f"{result['banner']}\n\n{_table(rows, columns, wrap='verdict')}")
-
-
-def _table(rows: Sequence[dict[str, Any]], columns: dict[str, str], wrap: str | None = None) -> str:
-    """A text table of rows; columns: key -> header, wrap: the header of the column that may be broken."""
-    from .text_table import table
-
-    return table(list(columns.values()), [[row[key] for key in columns] for row in rows], wrap=wrap)
-
-
-def _progress() -> Callable[[Any], None] | None:
-    """A counter on the terminal, which the last line then overwrites; nothing where nobody watches."""
-    if not sys.stderr.isatty():
-        return None
-    done = 0
-
-    def count(row: Any) -> None:
-        nonlocal done
-        done += 1
-        print(f"\r{done} checks done ", end="", file=sys.stderr, flush=True)
-
-    return count
+def _positive(text: str) -> int:
+    """For argparse: a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
 
 
 def _plain(value: Any) -> Any:

@@ -64,7 +64,7 @@ def run(
     entry = kernel_entry(v_split, problem.cu_seqlens is not None, snapshot_dtype)
     _check_whole_number("seed", seed)
     _check_whole_number("extra_smem", extra_smem)
-    shared_bytes = StageSource.load(path).constants(v_split)["BYTES"]
+    shared_bytes = _dynamic_shared_memory(path, v_split)
     if shared_bytes + extra_smem > SHARED_MEMORY_PER_BLOCK:
         raise BadInput(
             f"extra_smem is {extra_smem} beside the {shared_bytes} bytes of shared memory that the kernel "
@@ -200,6 +200,14 @@ def _poisoned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
     output = np.empty(shape, dtype)
     output.view(np.uint8).fill(0xFF)
     return output
+
+
+def _dynamic_shared_memory(path: Path, v_split: int) -> int:
+    """Bytes that a block needs, as the file says."""
+    constants = StageSource.load(path).constants(v_split)
+    if "BYTES" not in constants:
+        raise BadInput(f"{path.name} has no SharedMemory<VSPLIT>::BYTES: give a file made like a stage's.")
+    return constants["BYTES"]
 
 
 def _check_whole_number(name: str, value: int) -> None:

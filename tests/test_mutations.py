@@ -29,6 +29,11 @@ PLAIN = {  # what a tile's layout would be if nobody had thought about banks
     "Do": "Rows<bf16, DV>",
     "Ds": "Rows<bf16, D>",
 }
+REDUNDANT = {
+    "s07": pytest.mark.xfail(
+        strict=True, reason="before its producer pass: a thread reads back only what it copied itself"
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,10 @@ def problem() -> Problem:
     return random_problem(lengths=[40])
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.id)
+@pytest.mark.parametrize(
+    "stage",
+    [pytest.param(stage, marks=REDUNDANT.get(stage.id, ()), id=stage.id) for stage in STAGES],
+)
 def test_every_synchronisation_and_every_layout_is_needed(stage: Stage, problem: Problem):
     changed = mutants(stage)
     assert len(changed) >= 7
