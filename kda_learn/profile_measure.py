@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,12 @@ from .device import hopper
 from .errors import KdaError, MachineUnavailable
 from .ncu_pages import InstructionCounts, parse_raw, parse_source
 from .profile import Profile, Target
-from .profile_rows import comparisons, line_rows, match, shared_rows
+from .profile_rows import Simulation, comparisons, line_rows, match, padding_loads, shared_rows
 from .records import Provenance, provenance
 from .source import StageSource
 
 if TYPE_CHECKING:
     from .sass import SassInstruction
-    from .trace import Row
 
 SECONDS_PER_TARGET = 60
 
@@ -157,18 +156,18 @@ def pair(
 
 def of_capture(captured: Capture, compiled: Compiled, where: Provenance) -> Profile:
     """The profile: counts mapped to source lines, beside the trace. Raises KdaError if the code differs."""
-    return build(captured, compiled.sass(), simulated_rows(captured.target), where)
+    return build(captured, compiled.sass(), simulate(captured.target), where)
 
 
 def build(
-    captured: Capture, sass: Sequence[SassInstruction], traced: Sequence[Row] | None, where: Provenance
+    captured: Capture, sass: Sequence[SassInstruction], simulation: Simulation | None, where: Provenance
 ) -> Profile:
     """As `of_capture`, from the kernel's instructions and the trace of one tile."""
     target = captured.target
     work = target.work
     source = StageSource.load(target.path)
     matched = match(captured.counts, sass, target.name)
-    shared = shared_rows(matched, source, traced, work)
+    shared = shared_rows(matched, source, simulation, work)
     values = counters.values(captured.metrics)
     return Profile(
         stage=target.name,
@@ -179,21 +178,28 @@ def build(
         dynamic_smem_bytes=captured.launch["dynamic_smem_bytes"],
         counters=values,
         stalls=counters.stalls(captured.metrics),
-        comparisons=comparisons(shared, values, work),
+        comparisons=comparisons(shared, values, work, simulation, padding_loads(matched, work)),
         shared=shared,
         lines=line_rows(matched, source, work),
         provenance=where,
     )
 
 
-def simulated_rows(target: Target) -> list[Row] | None:
+def simulate(target: Target) -> Simulation | None:
     """The trace of one tile; None where there is no C++ compiler for the emulator."""
-    from .tile_trace import trace
+    from .tile_trace import traced_tile
+    from .trace import per_tile, rows
 
     try:
-        return trace(target.path, v_split=target.v_split)
+        launch = traced_tile(target.path, v_split=target.v_split)
     except MachineUnavailable:
         return None
+    source = StageSource.load(target.path)
+    one_tile = per_tile(rows(launch, source, v_split=target.v_split), 1)
+    copies = sum(row.wavefronts for row in one_tile if row.kind == "copy")
+    operations = [name.replace("cp.async.cg", "cp.async.ca") for name in launch.operations]
+    as_patched = rows(replace(launch, operations=operations), source, v_split=target.v_split)
+    return Simulation(as_patched, copies)
 
 
 def _search_path() -> str:

@@ -23,7 +23,7 @@ from .compile import compile_stage
 from .device import hopper
 from .errors import KdaError, MachineUnavailable
 from .profile import Profile, Target, save
-from .profile_measure import Keep, Pages, build, measure, pair, simulated_rows
+from .profile_measure import Keep, Pages, build, measure, pair, simulate
 from .records import Provenance, digests, provenance
 from .sass import disassemble
 from .stages import STAGES
@@ -106,7 +106,7 @@ def prepare(wanted: Sequence[Target]) -> None:
     def one(target: Target) -> None:
         try:
             compile_stage(target.path, target.v_split)
-            simulated_rows(target)
+            simulate(target)
         except Exception as error:
             _say(f"{_name(target)}: {error}")
 
@@ -177,7 +177,7 @@ def _rebuilt(
             cubin = archive.read(f"{folder}/{position}.cubin")
             ptx = archive.read(f"{folder}/{position}.ptx").decode()
             sass = disassemble(cubin, about["symbols"][position], ptx)
-            done[target] = build(captured, sass, simulated_rows(target), own)
+            done[target] = build(captured, sass, simulate(target), own)
         except KdaError as error:
             done[target] = error
     return done

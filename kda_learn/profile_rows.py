@@ -38,6 +38,19 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Simulation:
+    """What the emulator's trace says of one tile of one sequence and head.
+
+    rows: by source line. ncu counts single instructions in code that it patches, and there a .cg copy takes a
+    store's wavefronts: so it does in these rows. copy_wavefronts: what the copies of a tile take of the pipe
+    that loads and stores share, which is nothing for .cg.
+    """
+
+    rows: list[Row]
+    copy_wavefronts: float
+
+
+@dataclass(frozen=True)
 class SharedRow:
     """What one line did to shared memory by one class of instruction.
 
@@ -80,7 +93,7 @@ class LineRow:
 class Comparison:
     """Wavefronts of a tile: counted, and as the trace gives them."""
 
-    name: str  # a class of instructions, or "loads", "stores": what the hardware's own counters tell apart
+    name: str  # a class of instructions, or "loads", "stores", "copies": the hardware's own counters
     instructions: float | None
     measured: float
     simulated: float | None
@@ -143,16 +156,16 @@ def stage_line(instruction: SassInstruction, source: StageSource) -> int:
 
 
 def shared_rows(
-    matched: Matched, source: StageSource, traced: Sequence[Row] | None, work: Work
+    matched: Matched, source: StageSource, simulation: Simulation | None, work: Work
 ) -> list[SharedRow]:
-    """Rows of the lines that move shared memory. traced: the trace of one tile of one sequence and head."""
+    """Rows of the lines that move shared memory."""
     sums: dict[tuple[int, str], _Sum] = {}
     for counts, instruction in matched:
         kind = op_class(instruction)
         if kind is not None:
             sums.setdefault((stage_line(instruction, source), kind), _Sum()).add(counts)
     simulated: dict[tuple[int, str], list[Row]] = {}
-    for row in traced or ():
+    for row in simulation.rows if simulation else ():
         simulated.setdefault((row.line, traced_class(row.op)), []).append(row)
     rows = []
     for line, kind in sorted(sums.keys() | simulated.keys()):
@@ -169,9 +182,9 @@ def shared_rows(
                 regions=tuple(dict.fromkeys(row.region for row in beside)),
                 instructions=total.executed / times,
                 wavefronts=total.wavefronts / times,
-                simulated=None if traced is None else sum(row.wavefronts for row in beside),
-                least=None if traced is None else least,
-                excess=None if traced is None else total.wavefronts / times - least,
+                simulated=None if simulation is None else sum(row.wavefronts for row in beside),
+                least=None if simulation is None else least,
+                excess=None if simulation is None else total.wavefronts / times - least,
                 samples=total.samples,
                 stalls=dict(total.stalls.most_common()),
             )
@@ -204,37 +217,58 @@ def line_rows(matched: Matched, source: StageSource, work: Work) -> list[LineRow
     ]
 
 
-def comparisons(rows: Sequence[SharedRow], counters: Mapping[str, float], work: Work) -> list[Comparison]:
+def comparisons(
+    rows: Sequence[SharedRow],
+    counters: Mapping[str, float],
+    work: Work,
+    simulation: Simulation | None,
+    padding: float,
+) -> list[Comparison]:
     """Measured beside simulated: each class of instructions that occurs, and the hardware's own counters.
 
-    Those count the whole launch: what the instructions of "start" and "finish" took is taken off.
+    Those count the whole launch: what the instructions of "start" and "finish" took is taken off. padding: as
+    `padding_loads` has it, which the hardware counts among the copies.
     """
     per_tile = [row for row in rows if row.section not in OUTSIDE_THE_TILE_LOOP]
     found = []
     for kind in OP_CLASSES:
         chosen = [row for row in per_tile if row.op == kind]
         if chosen:
-            instructions = sum(row.instructions for row in chosen)
             measured = sum(row.wavefronts for row in chosen)
-            found.append(_comparison(kind, instructions, measured, chosen))
-    for name, counter, kinds in (
-        ("loads", "shared_load_wavefronts", ("LDS", "LDSM")),
-        ("stores", "shared_store_wavefronts", ("STS", "STSM")),
-    ):
-        if counter in counters:
-            chosen = [row for row in per_tile if row.op in kinds]
-            outside = [row for row in rows if row.op in kinds and row not in chosen]
-            once = sum(row.wavefronts for row in outside) * work.sequences
-            found.append(_comparison(name, None, (counters[counter] - once) / work.tiles, chosen))
-    return found
+            instructions = sum(row.instructions for row in chosen)
+            found.append(_comparison(kind, measured, _simulated(chosen), instructions))
+    counted = {name: counters.get(f"shared_{name}wavefronts") for name in ("", "load_", "store_")}
+    if None in counted.values():
+        return found
+    for name, kinds in (("load_", ("LDS", "LDSM")), ("store_", ("STS", "STSM"))):
+        chosen = [row for row in per_tile if row.op in kinds]
+        outside = [row for row in rows if row.op in kinds and row not in chosen]
+        once = sum(row.wavefronts for row in outside) * work.sequences
+        measured = (counted[name] - once) / work.tiles
+        found.append(_comparison(f"{name.rstrip('_')}s", measured, _simulated(chosen)))
+    copies = (counted[""] - counted["load_"] - counted["store_"]) / work.tiles
+    expected = None if simulation is None else simulation.copy_wavefronts + padding
+    return [*found, _comparison("copies", copies, expected)]
+
+
+def padding_loads(matched: Matched, work: Work) -> float:
+    """Loads that load nothing, per tile: ptxas puts three in front of copies, and each takes a wavefront."""
+    executed = sum(
+        counts.executed
+        for counts, instruction in matched
+        if instruction.never_runs and instruction.opcode.startswith("LDS")
+    )
+    return executed / work.tiles
+
+
+def _simulated(rows: Sequence[SharedRow]) -> float | None:
+    """The rows' simulated wavefronts added up; None without a trace."""
+    values = [row.simulated for row in rows]
+    return None if None in values else sum(values)
 
 
 def _comparison(
-    name: str, instructions: float | None, measured: float, rows: Sequence[SharedRow]
+    name: str, measured: float, simulated: float | None, instructions: float | None = None
 ) -> Comparison:
-    """`measured` beside what the trace gives for these rows."""
-    if any(row.simulated is None for row in rows):
-        return Comparison(name, instructions, measured, None, None)
-    simulated = sum(row.simulated or 0 for row in rows)
     difference = 100 * (measured - simulated) / simulated if simulated else None
     return Comparison(name, instructions, measured, simulated, difference)

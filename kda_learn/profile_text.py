@@ -24,7 +24,8 @@ def as_text(profile: Profile) -> str:
         counter_table(profile),
         "Warps waiting per instruction issued: " + _reasons(profile.stalls, len(profile.stalls), ".2f"),
         "Wavefronts of shared memory per tile. LDS (load), LDSM (ldmatrix), STS (store), STSM (stmatrix),\n"
-        "LDGSTS (cp.async): added up over their instructions. Loads, stores: the hardware's own counters.",
+        "LDGSTS (cp.async): added up over their instructions, as ncu counts them in code that it patches.\n"
+        "Loads, stores, copies: the hardware's own counters, to which a .cg copy is nothing.",
         comparison_table(profile),
         "Lines that move shared memory, per tile (start and finish: per sequence and head).",
         shared_table(profile),

@@ -13,9 +13,10 @@ from functools import cache
 
 from kda_learn.compile import compile_stage
 from kda_learn.profile import Target
+from kda_learn.profile_measure import simulate
 from kda_learn.profile_rows import op_class, stage_line, traced_class
+from kda_learn.sass import SassInstruction
 from kda_learn.source import StageSource
-from kda_learn.tile_trace import trace
 
 BASE = 0x7FC48541D900
 EXECUTED = 4096  # warps, at every instruction
@@ -65,17 +66,21 @@ def source_page(targets: tuple[Target, ...], *, extra_wavefronts: int = 0) -> st
 @cache
 def raw_page(targets: tuple[Target, ...], *, load_factor: float = 1.0) -> str:
     """`--page raw --csv`, with one of ncu's own messages before it."""
-    loads = {target: sum(_launch_wavefronts(target, ("LDS", "LDSM")).values()) for target in targets}
-    stores = {target: sum(_launch_wavefronts(target, ("STS", "STSM")).values()) for target in targets}
-    names = [*RAW, f"{_SHARED}_op_ld.sum", f"{_SHARED}_op_st.sum"]
+    names = [*RAW, f"{_SHARED}.sum", f"{_SHARED}_op_ld.sum", f"{_SHARED}_op_st.sum"]
     out = io.StringIO()
     out.write("==PROF== Connected to process 4242 (/usr/bin/python3.12)\n")
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow(["ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", *names])
-    writer.writerow(["", "", "", "", "", *[unit for unit, _ in RAW.values()], "", ""])
+    writer.writerow(["", "", "", "", "", *[unit for unit, _ in RAW.values()], "", "", ""])
     for number, target in enumerate(targets):
         values = [f"{value:,}" if isinstance(value, int) else value for _, value in RAW.values()]
-        counted = [f"{round(loads[target] * load_factor):,}", f"{stores[target]:,}"]
+        by_key = _launch_wavefronts(target)
+        loads = sum(count for (_, kind), count in by_key.items() if kind in ("LDS", "LDSM"))
+        stores = sum(count for (_, kind), count in by_key.items() if kind in ("STS", "STSM"))
+        copies = simulate(target).copy_wavefronts * target.work.tiles
+        padding = sum(one.never_runs and one.opcode == "LDS" for one in _sass(target)) * EXECUTED
+        counted = [loads + stores + int(copies) + padding, loads, stores]
+        counted = [f"{round(count * load_factor):,}" for count in counted]
         writer.writerow([number, 4242, "kernel_a", "(256, 1, 1)", "(32, 32, 1)", *values, *counted])
     return out.getvalue()
 
@@ -84,20 +89,23 @@ _SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
 @cache
-def _launch_wavefronts(target: Target, kinds: tuple[str, ...]) -> Counter[tuple[int, str]]:
+def _launch_wavefronts(target: Target) -> Counter[tuple[int, str]]:
     """Wavefronts of the whole launch by line and class, from the trace."""
     counted: Counter[tuple[int, str]] = Counter()
-    for row in trace(target.path, v_split=target.v_split):
-        kind = traced_class(row.op)
-        if kind in kinds:
-            counted[row.line, kind] += int(row.wavefronts) * target.work.times(row.section)
+    for row in simulate(target).rows:
+        counted[row.line, traced_class(row.op)] += int(row.wavefronts) * target.work.times(row.section)
     return counted
+
+
+@cache
+def _sass(target: Target) -> list[SassInstruction]:
+    return compile_stage(target.path, target.v_split).sass()
 
 
 def _instructions(target: Target, extra_wavefronts: int) -> list[list[object]]:
     source = StageSource.load(target.path)
-    sass = compile_stage(target.path, target.v_split).sass()
-    wavefronts = _launch_wavefronts(target, ("LDS", "LDSM", "STS", "STSM", "LDGSTS"))
+    sass = _sass(target)
+    wavefronts = _launch_wavefronts(target)
     keys = [(stage_line(instruction, source), op_class(instruction)) for instruction in sass]
     share = Counter(key for key in keys if key[1])
     left = dict(wavefronts)

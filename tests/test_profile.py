@@ -291,12 +291,12 @@ def test_a_profile_has_measured_beside_simulated(fake_ncu, sass, emulator):
     assert s12.provenance.digest == digests(["s12"])
     assert not s12.recorded
     by_name = {row.name: row for row in s12.comparisons}
-    assert list(by_name) == ["LDS", "LDSM", "STS", "STSM", "LDGSTS", "loads", "stores"]
+    assert list(by_name) == ["LDS", "LDSM", "STS", "STSM", "LDGSTS", "loads", "stores", "copies"]
     assert all(row.difference_pct == pytest.approx(0, abs=1e-9) for row in s12.comparisons)
     expected = per_tile(emulator, 1)
     loads = sum(row.wavefronts for row in expected if row.kind == "load")
     assert by_name["LDS"].measured + by_name["LDSM"].measured == loads == by_name["loads"].measured
-    assert {row.name for row in s02.comparisons} == {"LDS", "STS", "LDGSTS", "loads", "stores"}
+    assert {row.name for row in s02.comparisons} == {"LDS", "STS", "LDGSTS", "loads", "stores", "copies"}
     assert lines[-1] == "s02, VSplit 4: rows by source line"
     called = (fake_ncu / "calls.txt").read_text()
     assert "--clock-control none" in called
@@ -335,7 +335,7 @@ def test_a_difference_shows(fake_ncu, sass, emulator):
 
 def test_without_a_compiler_for_the_emulator(fake_ncu, sass, monkeypatch):
     lay_out(fake_ncu, [S12])
-    monkeypatch.setattr(profile_measure, "simulated_rows", lambda target: None)
+    monkeypatch.setattr(profile_measure, "simulate", lambda target: None)
     (one,) = measure([S12])
     assert all(row.simulated is None and row.excess is None for row in one.shared)
     assert all(row.difference_pct is None for row in one.comparisons)
