@@ -5,9 +5,30 @@ instruction in phases of at most 128 bytes. Within a phase each bank delivers on
 word that several lanes ask for is delivered once and broadcast. So a phase takes as many wavefronts as the
 busiest bank has distinct words, and an instruction takes the sum over its phases. A phase of more than one
 wavefront is a bank conflict. `least` is the count without conflicts: one for each phase with an active lane.
+A load of 8 or 16 bytes has twice as many lanes in a phase if, for every i, lanes 2i and 2i + 1 name the same
+address or one of them is idle.
 
-Provenance: equal to the counters l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld/_st.sum in every one of 56
-single-warp micro-kernels on an H200, all with full warps. `copy_wavefronts` holds the rule for cp.async.
+cp.async goes two ways. A .ca copy is served like a store to its destinations, if its warp copies one aligned
+run of global memory, as every stage does. (Where its lanes copy from here and there, a phase takes as many
+wavefronts as the busiest bank of its sources, if those are more.) A .cg copy does not pass through this pipe:
+it counts as nothing here. That does not make it free, and no count of banks gives its price. Cycles that 8
+warps of one SM took for 512 copies of 16 bytes a lane, sources in L2, by the distance of the destinations:
+
+    bytes from lane to lane      16     32     64    128    144    256    272
+    .ca                        5759   7849  10986  19965   5364  19240   5254
+    .cg                        3500   4012   5463  27021   8078  24850   7414
+
+.ca pays about one cycle a wavefront. .cg is cheaper where neighbours stay near each other and dearer where
+they are spread over far lines: up to 46 cycles a copy above its best. ncu's count by instruction, taken in
+code that it patches (smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts), gives .cg a store's
+wavefronts, 4 at 16 bytes and 32 at 256; the pipe's own counter says 0 to both.
+
+Provenance: counters of an H200 over kernels/lab/wavefronts.cu, all in
+tests/data/hardware_answers_wavefronts.json. Loads, stores, ldmatrix and stmatrix, with whole warps and parts
+of warps: l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld/_st.sum in every one of 178 cases. Copies of one
+run: l1tex__data_pipe_lsu_wavefronts_mem_shared.sum in every case, less three for each straight piece of code
+with copies: ptxas puts three loads that load nothing (`@!PT LDS RZ, [RZ]`) in front of the first. Lanes that
+copy zeros (src-size 0) count as stores, those of .cg too; a trace does not tell them from other lanes.
 """
 
 from __future__ import annotations
@@ -21,7 +42,6 @@ from .errors import BadInput
 from .layouts import BANK_BYTES, BANKS
 
 LANES = 32
-COPY_OVERHEAD = 3  # wavefronts that a cp.async takes besides its writes
 CHUNK = 1 << 13  # warp instructions counted at a time: a long trace then needs little memory
 NO_WORD = -1
 
@@ -72,9 +92,7 @@ def service(op: str, width: int) -> Service:
     words = max(1, width // BANK_BYTES)
     if op in _MATRIX_OPERATIONS:
         return Service(phases=_MATRIX_OPERATIONS[op], lanes=8, words=4)
-    if op in ("cp.async.cg", "cp.async.ca"):
-        return Service(phases=4, lanes=8, words=words)
-    if op in ("lds", "sts"):
+    if op in ("lds", "sts", "cp.async.cg", "cp.async.ca"):
         return Service(phases=words, lanes=LANES // words, words=words)
     raise BadInput(
         f"operation {op!r} was given: choose lds, sts, ldmatrix.xN, stmatrix.xN or cp.async.cg/.ca"
@@ -82,78 +100,47 @@ def service(op: str, width: int) -> Service:
 
 
 def wavefronts(addresses: ArrayLike, mask: ArrayLike, bytes: int, matrices: int = 0) -> NDArray[np.int64]:
-    """Wavefronts of n warp loads or stores, int64 [n].
+    """Wavefronts of n warp loads, int64 [n]; `cost` tells those of any operation.
 
     addresses: byte addresses [n, 32], of inactive lanes anything. mask: uint32 [n], bit l set for an active
-    lane l. bytes: what a lane moves. matrices: 1, 2 or 4 for ldmatrix and stmatrix, whose row addresses come
-    from lanes 0-7, 8-15 and so on; 0 for all other accesses.
+    lane l. bytes: what a lane moves. matrices: 1, 2 or 4 for ldmatrix, whose row addresses come from lanes
+    0-7, 8-15 and so on; 0 for all other loads.
     """
-    return ways(addresses, mask, _plain_service(bytes, matrices)).sum(axis=1)
+    return cost(_load(matrices), addresses, mask, bytes).wavefronts
 
 
-def least(mask: ArrayLike, bytes: int, matrices: int = 0) -> NDArray[np.int64]:
-    """The fewest wavefronts such accesses can take, int64 [n]: one for each phase with an active lane.
+def least(addresses: ArrayLike, mask: ArrayLike, bytes: int, matrices: int = 0) -> NDArray[np.int64]:
+    """The fewest wavefronts such loads can take, int64 [n]: one for each phase with an active lane.
 
-    For a full warp that is 1, 1, 2, 4 at 2, 4, 8, 16 bytes, and the number of matrices.
+    For a warp of 32 different addresses that is 1, 1, 2, 4 at 2, 4, 8, 16 bytes, and the number of matrices.
     """
-    return _active_phases(mask, _plain_service(bytes, matrices))
-
-
-def copy_wavefronts(addresses: ArrayLike, mask: ArrayLike, bytes: int, op: str) -> NDArray[np.int64]:
-    """Wavefronts of n cp.async warp instructions from their destinations, int64 [n]; op: "cp.async.cg"/".ca".
-
-    The counter is l1tex__data_pipe_lsu_wavefronts_mem_shared.sum: those of loads and stores see no copies.
-
-    Provenance: four figures from an H200. A 16-byte .cg copy takes 3 wherever it goes. A 4-byte .ca copy
-    takes 7 when linear and 35 when its lanes are 256 bytes apart (the hardware calls 3 and 31 of these
-    conflicts). The rule that gives all four: 3 for the instruction, and for .ca its writes on top, eight
-    lanes a phase. Copies of 8 and 16 bytes by .ca, and inactive lanes, follow the same rule unmeasured.
-    """
-    served = service(op, bytes)
-    if op == "cp.async.cg":
-        return _copy_overhead(mask)
-    return _copy_overhead(mask) + ways(addresses, mask, served).sum(axis=1)
-
-
-def copy_least(mask: ArrayLike, bytes: int, op: str) -> NDArray[np.int64]:
-    """The fewest wavefronts such copies can take, int64 [n]: for a full warp 3 (.cg) or 7 (.ca)."""
-    served = service(op, bytes)
-    if op == "cp.async.cg":
-        return _copy_overhead(mask)
-    return _copy_overhead(mask) + _active_phases(mask, served)
+    return cost(_load(matrices), addresses, mask, bytes).least
 
 
 def cost(op: str, addresses: ArrayLike, mask: ArrayLike, width: int) -> Cost:
-    """What n warp instructions of one traced operation cost, whatever it is; arguments as above."""
-    served = service(op, width)
-    if op == "cp.async.cg":
-        max_way = np.ones(np.size(mask), dtype=np.int64)
-    else:
-        max_way = ways(addresses, mask, served).max(axis=1)
-    if op.startswith("cp.async"):
-        return Cost(copy_wavefronts(addresses, mask, width, op), copy_least(mask, width, op), max_way)
-    matrices = _MATRIX_OPERATIONS.get(op, 0)
-    return Cost(wavefronts(addresses, mask, width, matrices), least(mask, width, matrices), max_way)
+    """What n warp instructions of one traced operation cost, whatever it is; arguments as above.
 
-
-def ways(addresses: ArrayLike, mask: ArrayLike, served: Service) -> NDArray[np.int64]:
-    """The distinct words of the busiest bank, for each phase of n warp instructions: int64 [n, phases].
-
-    addresses and mask as in `wavefronts`.
+    Of cp.async the addresses are the destinations; a .cg copy costs nothing here (see the module's text).
     """
-    all_addresses, all_active = _checked(addresses, mask)
-    result = np.zeros((len(all_active), served.phases), dtype=np.int64)
-    for start in range(0, len(all_active), CHUNK):
-        chunk = slice(start, start + CHUNK)
-        words = _words(all_addresses[chunk], all_active[chunk], served)
-        result[chunk] = _busiest_bank(words)
-    return result
+    served = service(op, width)
+    all_addresses, active = _checked(addresses, mask)
+    counts = np.zeros((3, len(active)), dtype=np.int64)
+    if op != "cp.async.cg":
+        in_pairs = _in_pairs(op, width, all_addresses, active)
+        for one_service, chosen in ((served, ~in_pairs), (_of_pairs(served), in_pairs)):
+            counts[:, chosen] = _count(all_addresses[chosen], active[chosen], one_service)
+    return Cost(*counts)
 
 
 def phases(addresses: ArrayLike, mask: int, op: str, bytes: int) -> list[Phase]:
-    """One warp instruction, byte addresses [32], taken apart for a picture; phases without lanes left out."""
+    """One warp instruction, byte addresses [32], taken apart for a picture; phases without lanes left out.
+
+    Of a .cg copy it shows where the writes go: they cost nothing here.
+    """
     served = service(op, bytes)
     one_address, one_active = _checked([addresses], [mask])
+    if _in_pairs(op, bytes, one_address, one_active)[0]:
+        served = _of_pairs(served)
     words = _words(one_address, one_active, served)
     counts = _busiest_bank(words)[0]
     result = []
@@ -173,9 +160,34 @@ def phases(addresses: ArrayLike, mask: int, op: str, bytes: int) -> list[Phase]:
     return result
 
 
-def _plain_service(bytes: int, matrices: int) -> Service:
-    """The service of a load or store; loads and stores are served alike."""
-    return service(f"ldmatrix.x{matrices}" if matrices else "lds", bytes)
+def _load(matrices: int) -> str:
+    """The traced name of a load."""
+    return f"ldmatrix.x{matrices}" if matrices else "lds"
+
+
+def _in_pairs(
+    op: str, width: int, addresses: NDArray[np.int64], active: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which of n instructions serve lanes 2i and 2i + 1 as one, bool [n]: see the module's text."""
+    if op != "lds" or width <= BANK_BYTES:
+        return np.zeros(len(active), dtype=bool)
+    both = active[:, 0::2] & active[:, 1::2]
+    return (~both | (addresses[:, 0::2] == addresses[:, 1::2])).all(axis=1)
+
+
+def _of_pairs(served: Service) -> Service:
+    """The same service with twice as many lanes in a phase."""
+    return Service(served.phases // 2, served.lanes * 2, served.words)
+
+
+def _count(addresses: NDArray[np.int64], active: NDArray[np.bool_], served: Service) -> NDArray[np.int64]:
+    """Wavefronts, least and busiest bank of n instructions, int64 [3, n]."""
+    result = np.zeros((3, len(active)), dtype=np.int64)
+    for start in range(0, len(active), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        distinct = _busiest_bank(_words(addresses[chunk], active[chunk], served))
+        result[:, chunk] = distinct.sum(axis=1), (distinct > 0).sum(axis=1), distinct.max(axis=1)
+    return result
 
 
 def _checked(addresses: ArrayLike, mask: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -194,17 +206,6 @@ def _active_lanes(mask: ArrayLike) -> NDArray[np.bool_]:
     """Masks [n] as bool [n, 32]."""
     masks = np.atleast_1d(np.asarray(mask)).astype(np.uint32)
     return (masks[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(bool)
-
-
-def _active_phases(mask: ArrayLike, served: Service) -> NDArray[np.int64]:
-    """How many phases of each instruction have an active lane, int64 [n]."""
-    active = _active_lanes(mask)[:, : served.phases * served.lanes]
-    return active.reshape(len(active), served.phases, served.lanes).any(axis=2).sum(axis=1)
-
-
-def _copy_overhead(mask: ArrayLike) -> NDArray[np.int64]:
-    """What a copy takes besides its writes, int64 [n]; nothing when no lane is active."""
-    return np.where(_active_lanes(mask).any(axis=1), COPY_OVERHEAD, 0)
 
 
 def _words(addresses: NDArray[np.int64], active: NDArray[np.bool_], served: Service) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .banks import Phase, copy_least, copy_wavefronts, cost, least, phases, wavefronts
+from .banks import Phase, cost, least, phases, wavefronts
 from .source import Region, StageSource
 
 __all__ = [
@@ -23,8 +23,6 @@ __all__ = [
     "Phase",
     "Row",
     "Total",
-    "copy_least",
-    "copy_wavefronts",
     "cost",
     "kind_of",
     "least",

@@ -48,12 +48,16 @@ class Group:
         return content.hexdigest()[:16]
 
 
-@dataclass(frozen=True)
 class MultiplyCases:
     """Which blocks of the group `multiply` hold which kind of numbers."""
 
-    integers = slice(0, 8)
-    random = slice(8, 72)
+    small_integers = slice(0, 4)
+    large_integers = slice(4, 8)
+    one_size = slice(8, 24)
+    many_sizes = slice(24, 48)
+    large_c = slice(48, 56)
+    subnormal_products = slice(56, 64)
+    subnormal_inputs = slice(64, 72)
     not_finite = slice(72, 76)
     count = 76
 
@@ -152,35 +156,35 @@ def multiply() -> Group:
     b = _numbers(generator, b_shape)
     c = _numbers(generator, c_shape)
 
-    small = slice(0, 4)
+    small = MultiplyCases.small_integers
     a[small] = generator.randint(-8, 9, a[small].shape)
     b[small] = generator.randint(-8, 9, b[small].shape)
     c[small] = generator.randint(-1000, 1001, c[small].shape)
-    large = slice(4, 8)  # up to 16 * 2^16 + 2^20 = 2^21, below float32's 2^24
+    large = MultiplyCases.large_integers  # sums up to 16 * 2^16 + 2^20 = 2^21, below float32's 2^24
     a[large] = generator.randint(-256, 257, a[large].shape)
     b[large] = generator.randint(-256, 257, b[large].shape)
     c[large] = generator.randint(-(1 << 20), (1 << 20) + 1, c[large].shape)
 
-    many_sizes = slice(24, 48)
+    many_sizes = MultiplyCases.many_sizes
     a[many_sizes] = _scaled(generator, a[many_sizes].shape, -8, 8)
     b[many_sizes] = _scaled(generator, b[many_sizes].shape, -8, 8)
     c[many_sizes] = _scaled(generator, c[many_sizes].shape, -16, 16)
-    large_c = slice(48, 56)
-    c[large_c] *= 1000
-    tiny_products = slice(56, 64)
+    c[MultiplyCases.large_c] *= 1000
+    tiny_products = MultiplyCases.subnormal_products
     a[tiny_products] = _scaled(generator, a[tiny_products].shape, -72, -64)
     b[tiny_products] = _scaled(generator, b[tiny_products].shape, -72, -64)
     c[tiny_products] = _scaled(generator, c[tiny_products].shape, -142, -130)
-    tiny_inputs = slice(64, 72)
+    tiny_inputs = MultiplyCases.subnormal_inputs
     a[tiny_inputs] = _scaled(generator, a[tiny_inputs].shape, -132, -126)
     b[tiny_inputs] = _scaled(generator, b[tiny_inputs].shape, 0, 40)
     c[tiny_inputs] = _scaled(generator, c[tiny_inputs].shape, -120, -80)
 
-    a[72, 0, :8] = np.inf
-    a[73, 0, :8] = -np.inf
-    b[73, 0, 3] = 0
-    c[74, :, ::3] = np.inf
-    c[75, :, ::3] = np.nan
+    first = MultiplyCases.not_finite.start
+    a[first, 0, :8] = np.inf
+    a[first + 1, 0, :8] = -np.inf
+    b[first + 1, 0, 3] = 0
+    c[first + 2, :, ::3] = np.inf
+    c[first + 3, :, ::3] = np.nan
     inputs = {
         "a": np.ascontiguousarray(_bf16_bits(a).view(np.uint32)[..., 0]),
         "b": np.ascontiguousarray(_bf16_bits(b).view(np.uint32)[..., 0]),

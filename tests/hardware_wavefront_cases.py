@@ -14,7 +14,7 @@ WAVEFRONTS = Path(__file__).parent.parent / "kernels" / "lab" / "wavefronts.cu"
 WAVEFRONT_RECORD = Path(__file__).parent / "data" / "hardware_answers_wavefronts.json"
 
 LANES = 32
-# Constants of wavefronts.cu; test_hardware_answers.py compares them with the source.
+# Constants of wavefronts.cu; test_hardware_wavefronts.py compares them with the source.
 REPEATS = 64
 SAME_BANKS = 128
 INACTIVE = 0xFFFFFFFF

@@ -1,11 +1,12 @@
 """Asks a Hopper GPU for the answers in tests/data/hardware_answers*; run it once, on a machine that has one.
 
-    python3 tests/record_hardware.py --out FOLDER
+    python3 tests/record_hardware.py --out FOLDER [--parts answers]
 
 It writes hardware_answers.npz (what every kernel of kernels/lab/fragments.cu wrote), hardware_answers.json
 (where that comes from), hardware_answers_wavefronts.json (what the counters say of kernels/lab/wavefronts.cu)
-and ncu_logs.zip (what ncu printed, to look things up in). Copy the first three to tests/data. A part that
-fails says why and leaves the others alone.
+and ncu_logs.zip (what ncu printed, to look things up in). Copy the first three to tests/data. The first two
+are the part `answers`, which needs no ncu; the others are the part `wavefronts`. A part that fails says why
+and leaves the other alone.
 """
 
 import argparse
@@ -34,6 +35,7 @@ from kda_learn.compile import compile as compile_kernel  # noqa: E402
 from kda_learn.gpu import hopper, load  # noqa: E402
 from kda_learn.source import digest  # noqa: E402
 
+PARTS = ["answers", "wavefronts"]
 PROFILE_SECONDS = 60  # ncu is stopped after this long, for each suite
 
 
@@ -126,15 +128,19 @@ def count_suite(name: str, metrics: list[str], logs: Path) -> dict:
     for case, launch in zip(cases, launches, strict=True):
         instructions = wavefronts.REPEATS * case.warps
         values = [
-            launch.get(metric) if metric == counters.CYCLES else _divided(launch.get(metric), instructions)
+            _divided(launch.get(metric), 1 if metric == counters.CYCLES else instructions)
             for metric in metrics
         ]
         rows.append([case.name, values])
     return {"counters": [metric.removesuffix(".sum") for metric in metrics], "cases": rows}
 
 
-def _divided(count: float | None, instructions: int) -> float | None:
-    return None if count is None else round(count / instructions, 4)
+def _divided(count: float | None, instructions: int) -> float | int | None:
+    """To 4 places; a whole number without them."""
+    if count is None:
+        return None
+    quotient = round(count / instructions, 4)
+    return int(quotient) if quotient == int(quotient) else quotient
 
 
 def metric_choices(logs: Path) -> dict[str, list[list[str]]]:
@@ -181,6 +187,18 @@ def record_wavefronts(out: Path, logs: Path) -> str:
     return f"{sum(map(len, counted.values()))} cases; {plain_surprises(counted)}"
 
 
+def record_counts(out: Path) -> str:
+    """The counters' answers, and ncu_logs.zip beside them, whether or not all went well."""
+    with tempfile.TemporaryDirectory() as folder:
+        logs = Path(folder)
+        try:
+            return record_wavefronts(out, logs)
+        finally:
+            with zipfile.ZipFile(out / "ncu_logs.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+                for log in sorted(logs.iterdir()):
+                    archive.write(log, log.name)
+
+
 def summarise_copies(counted: wavefronts.Counts) -> None:
     """Print what a few copies cost."""
     for name, counts in counted.get("copies", {}).items():
@@ -215,6 +233,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
     parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=PARTS, help="what to record; default: all"
+    )
+    parser.add_argument(
         "--launch", choices=list(wavefronts.suites()), help="only launch this suite (ncu does)"
     )
     options = parser.parse_args()
@@ -223,13 +244,11 @@ def main() -> int:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
     print(json.dumps(asdict(hopper())))
-    with tempfile.TemporaryDirectory() as folder:
-        logs = Path(folder)
-        done = [part("answers", lambda: record_answers(options.out))]
-        done.append(part("wavefronts", lambda: record_wavefronts(options.out, logs)))
-        with zipfile.ZipFile(options.out / "ncu_logs.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-            for log in sorted(logs.iterdir()):
-                archive.write(log, log.name)
+    done = []
+    if "answers" in options.parts:
+        done.append(part("answers", lambda: record_answers(options.out)))
+    if "wavefronts" in options.parts:
+        done.append(part("wavefronts", lambda: record_counts(options.out)))
     return 0 if all(done) else 1
 
 

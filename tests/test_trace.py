@@ -78,11 +78,23 @@ def test_lane_maps_of_r1(lane_map, element_bytes, expected):
     assert found == expected
 
 
-def test_asynchronous_copies():
+def test_asynchronous_copies_through_l1_count_as_stores_and_others_not_at_all():
     for stride in (16, 32, 128, 256):
-        assert counted("cp.async.cg", LANE * stride, 16) == (3, 3, 1)
-    assert counted("cp.async.ca", LANE * 4, 4) == (7, 7, 1)
-    assert counted("cp.async.ca", LANE * 256, 4) == (35, 7, 8)
+        assert counted("cp.async.cg", LANE * stride, 16) == (0, 0, 0)
+    for width in (4, 8, 16):
+        for stride in (width, 128, 144, 256):
+            assert counted("cp.async.ca", LANE * stride, width) == counted("sts", LANE * stride, width)
+
+
+def test_loads_of_8_and_16_bytes_serve_pairs_of_lanes_that_agree():
+    for width, fewest in ((8, 1), (16, 2)):
+        assert counted("lds", LANE * 0, width) == (fewest, fewest, 1)
+        assert counted("lds", LANE // 2 * width, width) == (fewest, fewest, 1)
+        assert counted("sts", LANE // 2 * width, width)[0] == 2 * fewest
+        assert counted("lds", LANE % 16 * width, width)[0] == 2 * fewest
+        every_other = counted("lds", LANE * width, width, mask=0x55555555)
+        assert every_other == (2 * fewest, fewest, 2)
+        assert counted("sts", LANE * width, width, mask=0x55555555)[1] == 2 * fewest
 
 
 # What the model says beyond the table.
@@ -91,14 +103,14 @@ def test_asynchronous_copies():
 def test_words_are_broadcast_within_a_phase():
     assert counted("lds", LANE * 0, 4) == (1, 1, 1)
     assert counted("lds", LANE // 2 * 2, 2) == (1, 1, 1)  # two bf16 in a word
-    assert counted("lds", LANE * 0, 16) == (4, 4, 1)  # but every phase asks again
+    assert counted("sts", LANE * 0, 16) == (4, 4, 1)  # but every phase asks again
 
 
 def test_least_counts_phases_with_active_lanes():
     assert counted("sts", LANE * 16, 16, mask=1 << 15 | 1 << 31) == (2, 2, 1)
     assert counted("sts", LANE * 16, 16, mask=0xFF) == (1, 1, 1)
     assert counted("lds", LANE * 8, 8, mask=0xFFFF) == (1, 1, 1)
-    assert counted("cp.async.ca", LANE * 4, 4, mask=0xFFFF) == (5, 5, 1)
+    assert counted("cp.async.ca", LANE * 16, 16, mask=0xFFFF) == (2, 2, 1)
     assert counted("lds", LANE * 4, 4, mask=0) == (0, 0, 0)
 
 
@@ -111,7 +123,7 @@ def test_addresses_of_inactive_lanes_do_not_count():
 def test_as_many_phases_as_matrices(matrices):
     found = wavefronts([LANE * 256], [FULL], 16, matrices)
     assert found.tolist() == [8 * matrices]
-    assert least([FULL], 16, matrices).tolist() == [matrices]
+    assert least([LANE * 256], [FULL], 16, matrices).tolist() == [matrices]
     assert counted(f"ldmatrix.x{matrices}", LANE * 256, 16) == (8 * matrices, matrices, 8)
 
 
@@ -157,7 +169,7 @@ def test_bad_input_is_named(call, words):
 
 
 def test_phases_for_pictures():
-    first, second = phases(LANE // 2 * 256, 0x0000FF0F, "lds", 16)
+    first, second = phases(LANE // 2 * 256, 0x0000FF0F, "sts", 16)
     assert first.lanes == [0, 1, 2, 3]
     assert first.words[2] == [64, 65, 66, 67]
     assert first.banks[2] == [0, 1, 2, 3]
@@ -169,7 +181,14 @@ def test_phases_for_pictures():
 
 def test_phases_of_matrices_and_copies():
     assert [phase.lanes[0] for phase in phases(LANE * 16, FULL, "ldmatrix.x2", 16)] == [0, 8]
-    assert len(phases(LANE * 4, FULL, "cp.async.ca", 4)) == 4
+    assert len(phases(LANE * 4, FULL, "cp.async.ca", 4)) == 1
+    assert len(phases(LANE * 16, FULL, "cp.async.cg", 16)) == 4
+
+
+def test_a_phase_of_pairs_has_twice_the_lanes():
+    first, second = phases(LANE // 2 * 16, FULL, "lds", 16)
+    assert (first.lanes, second.lanes) == (list(range(16)), list(range(16, 32)))
+    assert first.shared[4] == [2, 3]
 
 
 # Rows of a launch.

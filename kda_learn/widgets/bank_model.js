@@ -1,4 +1,4 @@
-// The wavefront model of kda_learn/trace.py, and the patterns a reader can build, with no Python at hand.
+// The wavefront model of kda_learn/banks.py, and the patterns a reader can build, with no Python at hand.
 // Tests run both over the same addresses and compare.
 
 export const BANKS = 32;
@@ -6,8 +6,6 @@ export const LANES = 32;
 const BANK_BYTES = 4;
 const CORE_ROWS = 8;
 const CORE_BYTES = 16;
-const COPY_LANES = 8;
-const COPY_OVERHEAD = 3;
 
 // Which row of the tile a lane reads, and from which byte of that row on. `rows`: how tall the tile is.
 export const LANE_MAPS = {
@@ -80,12 +78,12 @@ export function build(pattern) {
   const addresses = Array.from({ length: LANES }, (_, lane) =>
     address(...place(lane, pattern), rows, pattern),
   );
-  return {
-    op: isMatrix ? "ldmatrix.x4" : "lds",
-    bytes: isMatrix ? CORE_BYTES : pattern.width,
-    addresses,
-    name: isMatrix ? "ldmatrix or stmatrix .x4" : `A load or store of ${pattern.width} bytes a lane`,
-  };
+  if (isMatrix) {
+    return { op: "ldmatrix.x4", bytes: CORE_BYTES, addresses, name: "ldmatrix or stmatrix .x4" };
+  }
+  const access = { op: "lds", bytes: pattern.width, addresses };
+  const what = servesPairs(access) ? "A load" : "A load or store";
+  return { ...access, name: `${what} of ${pattern.width} bytes a lane` };
 }
 
 // The first lane whose address is not a multiple of its width (the hardware refuses it), or -1.
@@ -98,10 +96,20 @@ export function matrixCount(op) {
   return Number(/^(?:ld|st)matrix\.x(\d)/.exec(op)?.[1] ?? 0);
 }
 
-// Lanes that are served together: 128 bytes' worth, one 8x8 matrix, or 8 lanes of a copy.
-function lanesPerPhase({ op, bytes }) {
-  if (op.startsWith("cp.async")) return COPY_LANES;
-  return matrixCount(op) > 0 ? CORE_ROWS : Math.min(LANES, (BANKS * BANK_BYTES) / bytes);
+// A load of 8 or 16 bytes serves lanes in pairs if both of each pair want the same, or one is idle.
+function servesPairs({ op, bytes, addresses }) {
+  if (op !== "lds" || bytes <= BANK_BYTES) return false;
+  return addresses.every((place, lane) => {
+    const other = addresses[lane ^ 1];
+    return place < 0 || other < 0 || place === other;
+  });
+}
+
+// Lanes that are served together: 128 bytes' worth, of pairs twice as many, or one 8x8 matrix.
+function lanesPerPhase(access) {
+  if (matrixCount(access.op) > 0) return CORE_ROWS;
+  const lanes = Math.min(LANES, (BANKS * BANK_BYTES) / access.bytes);
+  return servesPairs(access) ? 2 * lanes : lanes;
 }
 
 // One warp instruction taken apart: its phases in order, those with no active lane left out. A phase has
@@ -132,16 +140,11 @@ export function phases(access) {
   return result;
 }
 
-// Wavefronts of the whole instruction, and the fewest it could take.
+// Wavefronts of the whole instruction, and the fewest it could take. A .cg copy does not pass through this
+// pipe, so it counts as nothing.
 export function cost(access) {
+  if (access.op === "cp.async.cg") return { wavefronts: 0, least: 0, excess: 0 };
   const parts = phases(access);
-  let wavefronts = parts.reduce((sum, phase) => sum + phase.wavefronts, 0);
-  let least = parts.length;
-  if (access.op.startsWith("cp.async")) {
-    const overhead = parts.length > 0 ? COPY_OVERHEAD : 0;
-    const throughL1 = access.op.startsWith("cp.async.ca");
-    wavefronts = overhead + (throughL1 ? wavefronts : 0);
-    least = overhead + (throughL1 ? least : 0);
-  }
-  return { wavefronts, least, excess: wavefronts - least };
+  const wavefronts = parts.reduce((sum, phase) => sum + phase.wavefronts, 0);
+  return { wavefronts, least: parts.length, excess: wavefronts - parts.length };
 }

@@ -28,15 +28,15 @@ export function costText(
   { op, bytes, name = `${op} of ${bytes} bytes a lane` },
   { wavefronts, least, excess },
 ) {
-  const total =
-    excess > 0
-      ? `${name} takes ${count(wavefronts, "wavefront")} where ${least} would do: ${excess} in excess.`
-      : `${name} takes ${count(wavefronts, "wavefront")}, the least possible.`;
-  if (op.startsWith("cp.async.cg"))
-    return `${total} A .cg copy costs 3 wherever it writes; the banks below cost nothing more.`;
-  if (op.startsWith("cp.async.ca"))
-    return `${total} A .ca copy costs 3 of its own, and its writes below on top.`;
-  return total;
+  if (op === "cp.async.cg") {
+    return (
+      `${name} writes past the pipe of loads and stores, and takes no wavefront of it. ` +
+      "The banks below show where it writes; spread destinations cost it time all the same."
+    );
+  }
+  return excess > 0
+    ? `${name} takes ${count(wavefronts, "wavefront")} where ${least} would do: ${excess} in excess.`
+    : `${name} takes ${count(wavefronts, "wavefront")}, the least possible.`;
 }
 
 // What happens in one phase: which lanes collide, and where.

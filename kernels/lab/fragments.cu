@@ -15,8 +15,7 @@ constexpr u32 LOAD_REGISTERS = 14;  // x1, x2 and x4, plain and .trans: 2 * (1 +
 constexpr u32 STORE_VARIANTS = 6;  // x1, x2 and x4, plain and .trans
 constexpr u32 COPY_VARIANTS = 8;  // cg16, ca4, ca8, ca16, and each with "or zero"
 
-// Fills shared memory with the background, so that a dump afterwards shows what an instruction wrote and what
-// not.
+// Fills shared memory with the background: a dump afterwards shows what an instruction wrote.
 template <u32 BYTES> GPU_FN void clear_window() {
   for (u32 offset = threadIdx.x * 4; offset < BYTES; offset += LANES * 4) {
     sts<u32>(smem_base() + offset, BACKGROUND);
@@ -70,8 +69,7 @@ __global__ void load_matrices(const u32* contents, const u32* rows, u32* registe
 // stmatrix, every variant.
 //   registers  u32 [cases][4][LANES]      what each lane stores; x1 and x2 use the first one and two
 //   rows       u32 [cases][LANES]         byte offset of the 16-byte row each lane names; no two alike
-//   windows    u32 [cases][STORE_VARIANTS][WINDOW_BYTES / 4]  shared memory after each, in load_matrices'
-//   order
+//   windows    u32 [cases][STORE_VARIANTS][WINDOW_BYTES / 4]  shared memory after each, in the order above
 __global__ void store_matrices(const u32* registers, const u32* rows, u32* windows) {
   const u32 lane = threadIdx.x;
   const saddr row = smem_base() + ldg(rows + blockIdx.x * LANES + lane);
@@ -136,9 +134,8 @@ template <u32 BYTES> GPU_FN const u32* source_slot_or_past_end(const u32* source
 //   source_slots       u32 [cases][LANES]      below 96
 //   destination_slots  u32 [cases][LANES]      below 96, no two alike
 //   valid              u32 [cases][LANES]      0: the "or zero" variants write zeros
-//   windows            u32 [cases][COPY_VARIANTS][COPY_WINDOW_BYTES / 4]  shared memory after each, in the
-//   order
-//                      cg16, ca4, ca8, ca16, then the same four with "or zero"
+//   windows            u32 [cases][COPY_VARIANTS][COPY_WINDOW_BYTES / 4]  shared memory after each: cg16,
+//                      ca4, ca8, ca16, then the same four with "or zero"
 __global__ void copy_async(const u32* source, const u32* source_slots, const u32* destination_slots,
                            const u32* valid, u32* windows) {
   const u32 index = blockIdx.x * LANES + threadIdx.x;
