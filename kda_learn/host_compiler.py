@@ -50,8 +50,12 @@ extern "C" const emulator::ParameterType* emulator_parameters(u32* count) {{
 def compiler() -> str:
     """The command that compiles C++: $CXX if set, else the first of g++, clang++ and c++ there is.
 
-    Raises MachineUnavailable if there is none.
+    Raises MachineUnavailable if there is none, and on systems other than Linux.
     """
+    if sys.platform != "linux":
+        raise MachineUnavailable(
+            f"the emulator runs on Linux and this is {sys.platform}: use a Linux container, or WSL on Windows."
+        )
     wanted = os.environ.get("CXX")
     for command in [wanted] if wanted else _CANDIDATES:
         program = shlex.split(command)[0]
@@ -60,8 +64,8 @@ def compiler() -> str:
             return shlex.join([found, *shlex.split(command)[1:]])
     given = f"$CXX is {wanted!r}, which is not here" if wanted else "there is no C++ compiler here"
     raise MachineUnavailable(
-        f"{given}, and the emulator needs one: install g++ or clang (Debian, Ubuntu: apt install g++; "
-        "macOS: xcode-select --install), or set CXX to one."
+        f"{given}, and the emulator needs one: install g++ or clang (Debian, Ubuntu: apt install g++), "
+        "or set CXX to one."
     )
 
 
@@ -71,7 +75,7 @@ def build_runtime() -> Path:
     headers = sorted((KERNELS / "emulator").glob("*.h"))
     flags = (*_FLAGS, *(f"-D{define}" for define in _RUNTIME_DEFINES))
     key = _key(flags, [file.read_text() for file in (*sources, *headers)])
-    path = _cache_folder() / f"runtime-{key}{_suffix()}"
+    path = _cache_folder() / f"runtime-{key}.so"
     if not path.exists():
         together = "".join(f'#include "{source}"\n' for source in sources)  # half the time of one by one
         _compile(path, [*flags, *_name_flags(path), "-x", "c++", "-"], together)
@@ -84,11 +88,10 @@ def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Pa
     texts = [f"{file}\n{file.read_text()}" for file in included_files(source)]
     flags = (*_FLAGS, f"-I{KERNELS}", *(f"-D{define}" for define in defines))
     key = _key(flags, [entry, runtime.name, *texts])
-    path = _cache_folder() / f"{source.stem}-{key}{_suffix()}"
+    path = _cache_folder() / f"{source.stem}-{key}.so"
     if not path.exists():
         host = _HOST.format(source=source, entry=entry)
-        load_path = "@loader_path" if sys.platform == "darwin" else "$ORIGIN"
-        link = ["-x", "none", str(runtime), f"-Wl,-rpath,{load_path}"]
+        link = ["-x", "none", str(runtime), "-Wl,-rpath,$ORIGIN"]
         _compile(path, [*flags, *_name_flags(path), "-x", "c++", "-", *link], host)
     return path
 
@@ -113,13 +116,7 @@ def _first_error(log: str) -> str:
 
 def _name_flags(path: Path) -> list[str]:
     """The name under which other libraries ask for this one: without a folder, so that the cache can move."""
-    if sys.platform == "darwin":
-        return [f"-Wl,-install_name,@rpath/{path.name}"]
     return [f"-Wl,-soname,{path.name}"]
-
-
-def _suffix() -> str:
-    return ".dylib" if sys.platform == "darwin" else ".so"
 
 
 def _key(flags: tuple[str, ...], texts: list[str]) -> str:

@@ -53,6 +53,7 @@ void Block::begin(u32 number, dim3 index) {
   mbarriers_.clear();
   bulk_copies_.clear();
   stopped_ = false;
+  bad_addresses_ = 0;
   const u32 warp_count = static_cast<u32>(threads_.size() / LANES);
   warps_.assign(warp_count, Warp{});
   permute(number);

@@ -1,9 +1,11 @@
-// What CUDA's language has and C++ lacks, as far as the kernels use it.
+// What CUDA's language has and C++ lacks, as far as the kernels use it. Standard headers are included here, before
+// device.h gives some of their words another meaning.
 #pragma once
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 using u16 = unsigned short;
 using u32 = unsigned int;

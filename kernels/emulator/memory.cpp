@@ -3,7 +3,7 @@
 
 namespace emulator {
 
-constexpr u64 MAX_FAULTS = 20'000;  // of one block: it has lost its way, and may never end
+constexpr u32 MAX_BAD_ADDRESSES = 20'000;  // of one block: it has lost its way, and may never end
 
 // The usual widths as moves, not as a call.
 static void copy_bytes(void* to, const void* from, u32 bytes) {
@@ -26,7 +26,7 @@ static void copy_bytes(void* to, const void* from, u32 bytes) {
 }
 
 u32 Block::begin_operation(Operation operation, Site at, u32 bytes) {
-  if (recorder_.fault_count() > MAX_FAULTS)
+  if (bad_addresses_ > MAX_BAD_ADDRESSES)
     stop();
   return recorder_.site(operation, at, bytes);
 }
@@ -38,64 +38,70 @@ Access Block::access(u32 site) {
 
 // False, and reported, if the access cannot be made.
 bool Block::check_shared(u32 address, u32 bytes, u32 alignment, u32 site, const Thread& thread) {
-  const auto described = [&] {
-    return describe(recorder_.call_site(site)) + ": " + recorder_.who(thread.warp, thread.lane) +
-           " names byte " + std::to_string(static_cast<long long>(address) - SHARED_START) +
-           " of shared memory";
-  };
-  if (address < SHARED_START || u64(address) + bytes > SHARED_START + shared_.size()) {
-    recorder_.fault("out of bounds", site, Recorder::NO_SITE, [&] {
-      return described() + " and wants " + std::to_string(bytes) + " bytes; the block has " +
-             std::to_string(shared_.size());
-    });
-    return false;
-  }
-  if (address % alignment) {
-    recorder_.fault("misaligned", site, Recorder::NO_SITE, [&] {
-      return described() + "; the address must be a multiple of " + std::to_string(alignment);
-    });
-    return false;
-  }
-  return true;
+  const bool inside = address >= SHARED_START && u64(address) + bytes <= SHARED_START + shared_.size();
+  if (inside && address % alignment == 0)
+    return true;
+  bad_addresses_++;
+  recorder_.fault(inside ? "misaligned" : "out of bounds", site, Recorder::NO_SITE, [&] {
+    const std::string named =
+        describe(recorder_.call_site(site)) + ": " + recorder_.who(thread.warp, thread.lane) +
+        " names byte " + std::to_string(static_cast<long long>(address) - SHARED_START) + " of shared memory";
+    if (inside)
+      return named + "; the address must be a multiple of " + std::to_string(alignment);
+    return named + " and wants " + std::to_string(bytes) + " bytes; the block has " +
+           std::to_string(shared_.size());
+  });
+  return false;
 }
 
 bool Block::check_global(const void* address, u32 bytes, u32 alignment, u32 site) {
   const char* const start = static_cast<const char*>(address);
-  const auto holds = [&](const Buffer& x) { return start >= x.start && start + bytes <= x.start + x.bytes; };
-  if (last_buffer_ < config_.buffer_count && holds(config_.buffers[last_buffer_])) {
-    if (reinterpret_cast<std::uintptr_t>(address) % alignment == 0)
-      return true;
-  }
-  const auto described = [&] { return describe(recorder_.call_site(site)) + ": " + who(); };
-  for (u32 i = 0; i < config_.buffer_count; i++) {
-    if (!holds(config_.buffers[i]))
-      continue;
-    last_buffer_ = i;
-    if (reinterpret_cast<std::uintptr_t>(address) % alignment == 0)
-      return true;
-    recorder_.fault("misaligned", site, Recorder::NO_SITE, [&] {
-      return described() + " names byte " + std::to_string(start - config_.buffers[i].start) +
-             " of argument " + std::to_string(config_.buffers[i].argument) +
-             "; its address must be a multiple of " + std::to_string(alignment);
-    });
-    return false;
-  }
-  recorder_.fault("out of bounds", site, Recorder::NO_SITE, [&] {
-    std::string nearest;
-    long long least = -1;
-    for (u32 i = 0; i < config_.buffer_count; i++) {
-      const Buffer& x = config_.buffers[i];
-      const long long beyond = start >= x.start ? start - (x.start + x.bytes) + bytes : x.start - start;
-      if (least >= 0 && beyond >= least)
-        continue;
-      least = beyond;
-      nearest = ", byte " + std::to_string(start - x.start) + " of argument " + std::to_string(x.argument) +
-                ", which has " + std::to_string(x.bytes);
-    }
-    return described() + " wants " + std::to_string(bytes) +
-           " bytes of global memory outside of all arguments" + nearest;
+  const Buffer* const buffer = find_buffer(start, bytes);
+  if (buffer && reinterpret_cast<std::uintptr_t>(address) % alignment == 0)
+    return true;
+  bad_addresses_++;
+  recorder_.fault(buffer ? "misaligned" : "out of bounds", site, Recorder::NO_SITE, [&] {
+    const Buffer* const near = buffer ? buffer : nearest_buffer(start);
+    const std::string wants = describe(recorder_.call_site(site)) + ": " + who() + " wants " +
+                              std::to_string(bytes) + " bytes of global memory";
+    if (!near)
+      return wants + ", but the kernel was given none";
+    const std::string place = wants + " at byte " + std::to_string(start - near->start) + " of argument " +
+                              std::to_string(near->argument);
+    if (buffer)
+      return place + "; the address must be a multiple of " + std::to_string(alignment);
+    return place + ", which has " + std::to_string(near->bytes);
   });
   return false;
+}
+
+// The argument that holds these bytes, or null.
+const Buffer* Block::find_buffer(const char* start, u32 bytes) {
+  const auto holds = [&](const Buffer& x) { return start >= x.start && start + bytes <= x.start + x.bytes; };
+  const Buffer* const all = config_.buffers;
+  if (last_buffer_ < config_.buffer_count && holds(all[last_buffer_]))
+    return &all[last_buffer_];
+  for (u32 i = 0; i < config_.buffer_count; i++) {
+    if (!holds(all[i]))
+      continue;
+    last_buffer_ = i;
+    return &all[i];
+  }
+  return nullptr;
+}
+
+// The argument that an address outside of all most likely means.
+const Buffer* Block::nearest_buffer(const char* start) const {
+  const auto distance = [&](const Buffer& x) {
+    return start >= x.start ? start - (x.start + x.bytes) : x.start - start;
+  };
+  const Buffer* nearest = nullptr;
+  for (u32 i = 0; i < config_.buffer_count; i++) {
+    const Buffer& x = config_.buffers[i];
+    if (!nearest || distance(x) < distance(*nearest))
+      nearest = &x;
+  }
+  return nearest;
 }
 
 void Block::load(u32 from, void* value, u32 bytes, Site at) {

@@ -108,7 +108,6 @@ std::string Recorder::who(u32 warp, u32 lane) const {
 void Recorder::begin_block(u32 number, dim3 index) {
   block_ = number;
   index_ = index;
-  fault_count_ = 0;
   report_ = {};
 }
 

@@ -77,9 +77,7 @@ class Recorder {
   template <class Message> void fault(const char* kind, u32 site, u32 other, Message&& message) {
     if (!is_known_fault(kind, site, other))
       report_.faults.back().message = message();
-    fault_count_++;
   }
-  u64 fault_count() const { return fault_count_; }  // of this block
 
   void count(u32 site, u64 bytes = 0, u64 sectors = 0);
   const std::vector<Count>& counts() const { return counts_; }  // by site, of all blocks
@@ -98,7 +96,6 @@ class Recorder {
   std::vector<Count> counts_;
   CachedSite cache_[1024];
   BlockReport report_;
-  u64 fault_count_ = 0;
 
   u32 find_or_add(const CallSite&);
   bool is_known_fault(const char* kind, u32 site, u32 other);  // counts it if so, else adds it
