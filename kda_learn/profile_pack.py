@@ -73,6 +73,10 @@ def record(wanted: Sequence[Target], out: Path, seconds: float) -> list[Profile 
     After `seconds` no further batch is started.
     """
     start = time.monotonic()
+    try:
+        hopper()
+    except MachineUnavailable as error:
+        return [error]
     prepare(wanted)
     _say(f"compiled after {time.monotonic() - start:.0f} s")
     done: list[Profile | Exception] = []
