@@ -12,6 +12,7 @@ from .tiling import CHUNK
 from .trace import Row, rows
 
 if TYPE_CHECKING:
+    from .emulator import Launch
     from .stages import Stage
 
 
@@ -22,6 +23,10 @@ def trace(stage: Stage | str | Path, *, v_split: int = 1) -> list[Row]:
     sequence, all others once per tile; the counts are of all v_split blocks together. Arguments and errors:
     as `run.run`.
     """
-    problem = random_problem(lengths=[CHUNK])
-    result = run(stage, problem, machine="emulator", v_split=v_split, trace=True)
-    return rows(result.launch, StageSource.load(kernel_path(stage)), v_split=v_split)
+    launch = traced_tile(stage, v_split=v_split)
+    return rows(launch, StageSource.load(kernel_path(stage)), v_split=v_split)
+
+
+def traced_tile(stage: Stage | str | Path, *, v_split: int = 1) -> Launch:
+    """The traced launch for one full tile of one head. Arguments and errors: as `run.run`."""
+    return run(stage, random_problem(lengths=[CHUNK]), machine="emulator", v_split=v_split, trace=True).launch
