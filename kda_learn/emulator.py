@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import BadInput
+from .errors import BadInput, MachineUnavailable
 from .host_compiler import build_kernel, build_runtime, compiler
 from .kernel_arguments import Buffer, KernelArguments, Parameter, ParameterType
 
@@ -55,7 +55,8 @@ class Fault:
 
     kind is one of "race" (between warps), "race within a warp", "uninitialised read", "copy not waited for",
     "copy never waited for", "out of bounds", "misaligned", "divergent warp", "partial mask", "different
-    barriers", "deadlock", "mbarrier misused", "missing fence", "stack overflow", "crash", "too long".
+    barriers", "deadlock", "endless loop", "mbarrier misused", "missing fence", "stack overflow", "crash",
+    "too long".
     message says which thread, which address and what would help, for the first time that it happened.
     """
 
@@ -128,8 +129,7 @@ class Library:
 
     def __init__(self, path: Path, runtime: Path, entry: str) -> None:
         self.entry = entry
-        self._runtime = ctypes.CDLL(str(runtime))
-        self._kernel = ctypes.CDLL(str(path))
+        self._runtime, self._kernel = _load(runtime), _load(path)
         self._kernel.emulator_launch.restype = ctypes.c_void_p
         self._runtime.emulator_operation_names.restype = ctypes.c_char_p
         self._runtime.emulator_result_json.restype = ctypes.c_char_p
@@ -209,6 +209,15 @@ class Library:
             traffic=traffic,
             seconds=seconds,
         )
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise MachineUnavailable(
+            f"{path} cannot be loaded ({error}): set KDA_LEARN_CACHE to a folder from which programs may run."
+        ) from error
 
 
 def _faults(found: list[list[Any]]) -> list[Fault]:

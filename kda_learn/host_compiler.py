@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shlex
@@ -54,7 +55,7 @@ def compiler() -> str:
     """
     if sys.platform != "linux":
         raise MachineUnavailable(
-            f"the emulator runs on Linux and this is {sys.platform}: use a Linux container, or WSL on Windows."
+            f"the emulator runs on Linux, and this is {sys.platform}: use a Linux container or WSL."
         )
     wanted = os.environ.get("CXX")
     for command in [wanted] if wanted else _CANDIDATES:
@@ -70,7 +71,10 @@ def compiler() -> str:
 
 
 def build_runtime() -> Path:
-    """The library behind all kernels: kernels/emulator/*.cpp. Built once, in some seconds."""
+    """The library behind all kernels: kernels/emulator/*.cpp. Built once, in some seconds.
+
+    Raises MachineUnavailable if this compiler cannot.
+    """
     sources = sorted((KERNELS / "emulator").glob("*.cpp"))
     headers = sorted((KERNELS / "emulator").glob("*.h"))
     flags = (*_FLAGS, *(f"-D{define}" for define in _RUNTIME_DEFINES))
@@ -78,7 +82,11 @@ def build_runtime() -> Path:
     path = _cache_folder() / f"runtime-{key}.so"
     if not path.exists():
         together = "".join(f'#include "{source}"\n' for source in sources)  # half the time of one by one
-        _compile(path, [*flags, *_name_flags(path), "-x", "c++", "-"], together)
+        error = _compile(path, [*flags, "-x", "c++", "-"], together)
+        if error:
+            raise MachineUnavailable(
+                f"{compiler()} cannot build the emulator: {error}; install g++ 12 or clang 14, or newer."
+            )
     return path
 
 
@@ -92,31 +100,45 @@ def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Pa
     if not path.exists():
         host = _HOST.format(source=source, entry=entry)
         link = ["-x", "none", str(runtime), "-Wl,-rpath,$ORIGIN"]
-        _compile(path, [*flags, *_name_flags(path), "-x", "c++", "-", *link], host)
+        error = _compile(path, [*flags, "-x", "c++", "-", *link], host)
+        if error:
+            raise BadInput(f"the C++ compiler refuses the kernel: {error}")
     return path
 
 
-def _compile(path: Path, arguments: list[str], text: str | None = None) -> None:
-    """Runs the compiler in a folder of its own; the result appears at `path` whole or not at all."""
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
-        unfinished = Path(folder) / path.name
-        command = [*shlex.split(compiler()), "-o", str(unfinished), *arguments]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BadInput(_first_error(done.stderr))
-        os.replace(unfinished, path)
+def _compile(path: Path, arguments: list[str], text: str) -> str:
+    """Compiles `text` in a folder of its own; the library appears at `path` whole or not at all.
+
+    Returns the first error, or nothing. Raises MachineUnavailable if the disk is the reason.
+    """
+    name = f"-Wl,-soname,{path.name}"  # without a folder, so that the cache can move
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
+            unfinished = Path(folder) / path.name
+            command = [*shlex.split(compiler()), "-o", str(unfinished), name, *arguments]
+            done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                os.replace(unfinished, path)
+                return ""
+    except OSError as error:
+        raise _unusable(path.parent, error.strerror) from error
+    full = os.strerror(errno.ENOSPC)
+    if full in done.stderr:
+        raise _unusable(path.parent, full)
+    return _first_error(done.stderr)
+
+
+def _unusable(folder: Path, reason: str) -> MachineUnavailable:
+    return MachineUnavailable(
+        f"compiled kernels cannot be kept in {folder} ({reason}): set KDA_LEARN_CACHE to a folder that can "
+        "be written, or make room."
+    )
 
 
 def _first_error(log: str) -> str:
     """The line of a compiler's output that says what is wrong."""
     lines = [line for line in log.splitlines() if "error" in line.lower() or "undefined reference" in line]
-    first = next(iter(lines or log.splitlines()), "the compiler failed and did not say why")
-    return f"the C++ compiler refuses the kernel: {first.strip()}"
-
-
-def _name_flags(path: Path) -> list[str]:
-    """The name under which other libraries ask for this one: without a folder, so that the cache can move."""
-    return [f"-Wl,-soname,{path.name}"]
+    return next(iter(lines or log.splitlines()), "it failed and did not say why").strip()
 
 
 def _key(flags: tuple[str, ...], texts: list[str]) -> str:
@@ -138,8 +160,5 @@ def _cache_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MachineUnavailable(
-            f"the folder {folder} for compiled kernels cannot be made ({error.strerror}): "
-            "set KDA_LEARN_CACHE to one that can be written."
-        ) from error
+        raise _unusable(folder, error.strerror) from error
     return folder

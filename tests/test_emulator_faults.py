@@ -42,6 +42,7 @@ KINDS = {
     "lanes_leave_early": "deadlock",
     "shuffle_from_a_lane_that_left": "divergent warp",
     "half_a_warp": "partial mask",
+    "waiting_in_a_loop": "endless loop",
     "mbarrier_starved": "deadlock",
     "mbarrier_not_made": "mbarrier misused",
     "mbarrier_used_too_early": "race or mbarrier misused",  # depends on which thread comes first
@@ -126,15 +127,6 @@ def test_the_same_seed_gives_the_same_report(planted):
         assert first == second
 
 
-def test_a_block_that_has_lost_its_way_is_stopped(tmp_path):
-    kernel = tmp_path / "endless.cu"
-    kernel.write_text(
-        '#include "gpu.cuh"\n'
-        "__global__ void endless(const u32* in) {\n"
-        "  u32 sum = 0;\n"
-        "  for (u32 i = 9; i >= 0; i--) sum += ldg(in + i);\n"
-        "}\n"
-    )
-    faults = emulator.build(kernel, "endless").launch([np.zeros(10, np.uint32)], 1, 32, 0).faults
-    assert [fault.kind for fault in faults] == ["out of bounds"]
-    assert "4 bytes of global memory at byte 17179869180 of argument 0, which has 40" in faults[0].message
+def test_far_away_bytes_are_named(planted):
+    (fault,) = launch(planted, "far_past_global_memory", broken=True, seed=0).faults
+    assert "wants 4 bytes of global memory at byte 256128 of argument 1, which has 256" in fault.message

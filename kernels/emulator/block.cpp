@@ -53,7 +53,6 @@ void Block::begin(u32 number, dim3 index) {
   mbarriers_.clear();
   bulk_copies_.clear();
   stopped_ = false;
-  bad_addresses_ = 0;
   const u32 warp_count = static_cast<u32>(threads_.size() / LANES);
   warps_.assign(warp_count, Warp{});
   permute(number);
@@ -128,6 +127,7 @@ Thread* Block::next_thread() {
   const u32 index = order_[place_now_];
   Warp& warp = warps_[index];
   const u32 lane = __builtin_ctz(warp.ready) ^ lane_flip_;
+  operations_in_a_row_ = 0;
   warp.ready &= warp.ready - 1;
   if (!warp.ready)
     ready_places_ &= ~(1u << place_now_);

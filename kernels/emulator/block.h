@@ -132,7 +132,7 @@ class Block {
   // ---- memory: memory.cpp ----
   Clock& clock_of(const Thread& t) { return t.clock ? *t.clock : warps_[t.warp].clock; }
   u32 last_buffer_ = 0;  // where the last access to global memory was
-  u32 bad_addresses_ = 0;
+  u32 operations_in_a_row_ = 0;  // of the running thread
   u32 begin_operation(Operation, Site, u32 bytes);  // its site's number
   Access access(u32 site);
   bool check_shared(u32 address, u32 bytes, u32 alignment, u32 site, const Thread&);

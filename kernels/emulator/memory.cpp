@@ -3,7 +3,9 @@
 
 namespace emulator {
 
-constexpr u32 MAX_BAD_ADDRESSES = 20'000;  // of one block: it has lost its way, and may never end
+// Of one thread without a pause. One that makes more waits in a loop, or has lost its way.
+constexpr u32 MAX_OPERATIONS = 1'000'000;
+    1'000'000;  // of one thread in a stretch: it waits in a loop, or has lost its way
 
 // The usual widths as moves, not as a call.
 static void copy_bytes(void* to, const void* from, u32 bytes) {
@@ -26,9 +28,17 @@ static void copy_bytes(void* to, const void* from, u32 bytes) {
 }
 
 u32 Block::begin_operation(Operation operation, Site at, u32 bytes) {
-  if (bad_addresses_ > MAX_BAD_ADDRESSES)
+  const u32 site = recorder_.site(operation, at, bytes);
+  if (++operations_in_a_row_ > MAX_OPERATIONS) {
+    recorder_.fault("endless loop", site, Recorder::NO_SITE, [&] {
+      return describe(recorder_.call_site(site)) + ": " + who() + " has made " +
+             std::to_string(MAX_OPERATIONS) +
+             " operations without waiting; one that waits for another thread must wait at a barrier, since " +
+             "the emulator lets nobody else run before";
+    });
     stop();
-  return recorder_.site(operation, at, bytes);
+  }
+  return site;
 }
 
 Access Block::access(u32 site) {
@@ -41,7 +51,6 @@ bool Block::check_shared(u32 address, u32 bytes, u32 alignment, u32 site, const 
   const bool inside = address >= SHARED_START && u64(address) + bytes <= SHARED_START + shared_.size();
   if (inside && address % alignment == 0)
     return true;
-  bad_addresses_++;
   recorder_.fault(inside ? "misaligned" : "out of bounds", site, Recorder::NO_SITE, [&] {
     const std::string named =
         describe(recorder_.call_site(site)) + ": " + recorder_.who(thread.warp, thread.lane) +
@@ -59,7 +68,6 @@ bool Block::check_global(const void* address, u32 bytes, u32 alignment, u32 site
   const Buffer* const buffer = find_buffer(start, bytes);
   if (buffer && reinterpret_cast<std::uintptr_t>(address) % alignment == 0)
     return true;
-  bad_addresses_++;
   recorder_.fault(buffer ? "misaligned" : "out of bounds", site, Recorder::NO_SITE, [&] {
     const Buffer* const near = buffer ? buffer : nearest_buffer(start);
     const std::string wants = describe(recorder_.call_site(site)) + ": " + who() + " wants " +

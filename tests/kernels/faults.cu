@@ -210,6 +210,13 @@ GPU_FN void half_a_warp(const Case& c) {
   stg(c.out + c.tid, x);
 }
 
+// A GPU would run the other warp meanwhile.
+GPU_FN void waiting_in_a_loop(const Case& c) {
+  const bool waits = c.broken && c.lane == 0;
+  while (waits && lds<u32>(word(c, 0)) == 0) {  // at fault
+  }
+}
+
 // ---- mbarriers and bulk copies ----
 constexpr u32 BARRIER = 1024, BULK = 2048;
 
@@ -360,6 +367,7 @@ __global__ void __launch_bounds__(64) planted(const u32* in, u32* out, int which
     CASE(lanes_leave_early)
     CASE(shuffle_from_a_lane_that_left)
     CASE(half_a_warp)
+    CASE(waiting_in_a_loop)
     CASE(mbarrier_starved)
     CASE(mbarrier_not_made)
     CASE(mbarrier_used_too_early)
