@@ -138,10 +138,13 @@ def of_nvrtc(facts: Facts) -> Finding:
 
 
 def of_compiler(facts: Facts) -> Finding:
-    if facts.compiler is None:
+    if facts.cpu_machine:
+        return Finding("C++ compiler", "ok", f"{facts.compiler} builds the kernels for the CPU machine.")
+    if facts.system != "Linux":
+        sentence = f"The CPU machine runs on Linux, and this is {facts.system}."
+    else:
         sentence = "No C++20 compiler: the CPU machine cannot run, so no trace and no check without a GPU."
-        return Finding("C++ compiler", "missing", sentence, plan.compiler_advice(facts.system))
-    return Finding("C++ compiler", "ok", f"{facts.compiler} builds the kernels for the CPU machine.")
+    return Finding("C++ compiler", "missing", sentence, plan.cpu_machine_advice(facts))
 
 
 def of_counters(facts: Facts) -> Finding:
@@ -202,11 +205,11 @@ def of_jupyter(facts: Facts) -> Finding:
 
 def of_stages(facts: Facts, on_gpu: Sequence[StageFinding]) -> Finding:
     machine = (
-        "The CPU machine runs all of them." if facts.compiler else "Without a C++ compiler none can run."
+        "The CPU machine runs all of them." if facts.cpu_machine else "None can run without the CPU machine."
     )
     if not facts.gpus:
         return Finding(
-            "stages", "limited" if facts.compiler else "missing", f"{len(on_gpu)} stages. {machine}"
+            "stages", "limited" if facts.cpu_machine else "missing", f"{len(on_gpu)} stages. {machine}"
         )
     able = [stage.id for stage in on_gpu if stage.launches]
     if len(able) == len(on_gpu):
@@ -217,7 +220,7 @@ def of_stages(facts: Facts, on_gpu: Sequence[StageFinding]) -> Finding:
             unable.setdefault(stage.reason, []).append(stage.id)
     sentences = [f"On this GPU {', '.join(able) or 'no stage'} can run."]
     sentences += [f"Not {', '.join(names)}: {reason}." for reason, names in unable.items()]
-    if facts.compiler:
+    if facts.cpu_machine:
         sentences.append(machine)
     return Finding("stages", "limited", " ".join(sentences))
 
@@ -225,9 +228,9 @@ def of_stages(facts: Facts, on_gpu: Sequence[StageFinding]) -> Finding:
 def of_chapters(facts: Facts, on_gpu: Sequence[StageFinding]) -> Finding:
     if _all_launch(facts, on_gpu):
         return Finding("chapters", "ok", "All chapters run, with times and counters from this GPU.")
-    if facts.compiler is None:
+    if not facts.cpu_machine:
         sentence = "The chapters open, but their kernels do not run."
-        return Finding("chapters", "missing", sentence, plan.compiler_advice(facts.system))
+        return Finding("chapters", "missing", sentence, plan.cpu_machine_advice(facts))
     sentence = "All chapters run on the CPU machine; times and counters are recorded ones."
     return Finding("chapters", "limited", sentence)
 
@@ -235,14 +238,14 @@ def of_chapters(facts: Facts, on_gpu: Sequence[StageFinding]) -> Finding:
 def summary(facts: Facts, on_gpu: Sequence[StageFinding]) -> str:
     """All of it in one sentence."""
     if _all_launch(facts, on_gpu):
-        if facts.compiler:
+        if facts.cpu_machine:
             return "This computer runs everything: kernels, checks, traces and times."
-        return "This computer runs, checks and times the kernels on its GPU; traces need a C++ compiler."
-    if facts.compiler:
+        return "This computer runs, checks and times the kernels on its GPU; traces need the CPU machine."
+    if facts.cpu_machine:
         return (
             "This computer runs, checks and traces every kernel on the CPU machine; times come from records."
         )
-    return "This computer can show the course but not run its kernels: install a C++ compiler first."
+    return "This computer can show the course but not run its kernels: they need a GPU or the CPU machine."
 
 
 def _all_launch(facts: Facts, on_gpu: Sequence[StageFinding]) -> bool:

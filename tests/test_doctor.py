@@ -79,7 +79,7 @@ def test_without_a_compiler_and_a_gpu_nothing_runs_and_the_fix_is_named():
     report = diagnose(dataclasses.replace(LAPTOP, compiler=None))
     assert report.item("C++ compiler").status == "missing"
     assert "apt-get install g++" in report.item("C++ compiler").advice
-    assert "install a C++ compiler first" in report.summary
+    assert "GPU or the CPU machine" in report.summary
 
 
 def test_an_old_driver_asks_for_the_cuda_12_packages():
@@ -112,6 +112,7 @@ def test_a_mac_says_that_nothing_is_compiled_for_a_gpu():
     assert "macOS" in report.item("NVRTC").sentence
     assert "make setup" not in report.item("NVRTC").advice
     assert "anywidget" in report.item("Jupyter").sentence
+    assert "runs on Linux" in report.item("C++ compiler").sentence
 
 
 def test_a_gpu_with_little_shared_memory_names_the_stages_that_need_more():

@@ -80,6 +80,7 @@ def test_a_wrong_choice_is_one_sentence(arguments, word):
     [
         ({"python": (3, 9, 2)}, "3.9.2 was found and 3.11 is needed"),
         ({"compiler": None}, "No C\\+\\+20 compiler.*apt-get install g\\+\\+"),
+        ({"system": "Darwin"}, "need Linux, and this is Darwin"),
         ({"free_disk": 10**8}, "0.1 GB are free and .* TORCH=none"),
     ],
 )

@@ -53,6 +53,11 @@ class Facts:
     counters_open: bool | None = None
     packages: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def cpu_machine(self) -> bool:
+        """Whether the CPU machine can run here."""
+        return self.system == "Linux" and self.compiler is not None
+
 
 def look(folder: Path | None = None) -> Facts:
     """The facts of this computer; `folder` names the disk whose free space counts (default: the current one).
