@@ -5,7 +5,6 @@ namespace emulator {
 
 // Of one thread without a pause. One that makes more waits in a loop, or has lost its way.
 constexpr u32 MAX_OPERATIONS = 1'000'000;
-    1'000'000;  // of one thread in a stretch: it waits in a loop, or has lost its way
 
 // The usual widths as moves, not as a call.
 static void copy_bytes(void* to, const void* from, u32 bytes) {
