@@ -1,7 +1,8 @@
 """kda-learn: one CUDA kernel, optimised step by step, on a Hopper GPU or on any CPU.
 
-These are the words a notebook uses. Each is loaded when it is first named, so that `import kda_learn` costs
-nothing.
+These are the words a notebook uses: what they give displays itself. Each is loaded when it is first named,
+so that `import kda_learn` costs nothing. A program that wants plain data takes the function of the same name
+from the module of that name, `from kda_learn.check import check`.
 """
 
 import sys
@@ -10,15 +11,23 @@ from types import ModuleType
 from typing import Any
 
 _HOME_OF = {
-    "check": "check",
-    "compile": "compile",
-    "diff": "stages",
+    "bank_map": "lessons.explorers",
+    "card": "lessons.cards",
+    "check": "lessons.running",
+    "compile": "lessons.compiling",
+    "diff": "lessons.changes",
     "dstate_scan": "kernel_a",
-    "profile": "profile",
+    "ladder_chart": "lessons.charts",
+    "measure": "lessons.measuring",
+    "occupancy_chart": "lessons.charts",
+    "predict": "lessons.predicting",
+    "profile": "lessons.profiling",
+    "progress": "lessons.progress",
     "random_problem": "problem",
-    "run": "run",
+    "run": "lessons.running",
     "stage": "stages",
-    "trace": "tile_trace",
+    "tiles": "lessons.explorers",
+    "trace": "lessons.tracing",
 }
 
 __all__ = list(_HOME_OF)

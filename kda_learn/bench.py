@@ -67,6 +67,25 @@ class Config:
         return self.sequences * self.length
 
 
+@dataclass(frozen=True)
+class Variant:
+    """What is timed: a stage, whose blocks may ask for shared memory that they leave alone: fewer fit."""
+
+    stage: str
+    extra_smem: int = 0  # bytes
+
+    @classmethod
+    def parse(cls, text: str) -> Variant:
+        """From a stage's id, or one with bytes to add: "s02+25600"."""
+        stage, _, extra = text.partition("+")
+        return cls(stage, int(extra or 0))
+
+    @property
+    def name(self) -> str:
+        """As `parse` reads it."""
+        return f"{self.stage}+{self.extra_smem}" if self.extra_smem else self.stage
+
+
 def fitting_heads(heads: int, tokens: int, free_bytes: int) -> int:
     """The most heads, at most `heads` and else its halves, with which `tokens` tokens fit in GPU memory; 0 if
     none do.
@@ -85,7 +104,9 @@ def measure(
     *,
     seconds: float = SECONDS_PER_CONFIG,
 ) -> dict[str, Any]:
-    """Check and time `stages` (ids) in a child process, for each config and each number of SMs (None: all).
+    """Check and time `stages` in a child process, for each config and each number of SMs (None: all).
+
+    A stage is given by its id, or with extra shared memory by the name of a Variant.
 
     Returns {provenance, heads, notes, parts: [{sms, runs}]}; a run is {config, v_split, rounds, times_us:
     {stage: one per round}, control, control_us, blocks_per_sm, rejected: {stage: reason}, clocks}. `ladder`

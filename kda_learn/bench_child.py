@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import gpu
-from .bench import Config, fitting_heads
+from .bench import Config, Variant, fitting_heads
 from .compile import compile_stage
 from .errors import KdaError, MachineUnavailable
 from .problem import Problem, random_problem
@@ -84,9 +84,10 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
                 for config in configs
             ]
         parts.append({"sms": part.sms, "runs": runs})
-    nvrtc = compile_stage(stages[0]).nvrtc
+    ids = list(dict.fromkeys(Variant.parse(stage).stage for stage in stages))
+    nvrtc = compile_stage(ids[0]).nvrtc
     return {
-        "provenance": asdict(provenance(device, stages, nvrtc=nvrtc)),
+        "provenance": asdict(provenance(device, ids, nvrtc=nvrtc)),
         "heads": heads,
         "notes": notes,
         "parts": parts,
@@ -104,9 +105,10 @@ def time_config(
     kernels, rejected, warm_ms = {}, {}, 0.0
     reference = None
     for stage in stages:
-        reason = checked.reason(stage, v_split)
+        variant = Variant.parse(stage)
+        reason = checked.reason(variant.stage, v_split)
         if reason is None:
-            kernel = gpu.load(compile_stage(stage, v_split))
+            kernel = gpu.load(compile_stage(variant.stage, v_split), extra_smem=variant.extra_smem)
             milliseconds, reference, reason = _first_launch(kernel, data, v_split, part.stream, reference)
         if reason is not None:
             rejected[stage] = reason

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 
 from .errors import MachineUnavailable
+
+MACHINE_VARIABLE = "KDA_LEARN_MACHINE"
+"""The environment variable that forbids the GPU: to build or test as on a computer without one."""
 
 # Bits of nvidia-smi's clocks_event_reasons.active (NVML's nvmlClocksEventReasons).
 CLOCK_LIMITS = {
@@ -94,8 +98,13 @@ def describe(index: int = 0) -> Gpu:
 
 def hopper(index: int = 0) -> Gpu:
     """As `describe`, for a GPU that can run the kernels: compute capability 9.0. MachineUnavailable for any
-    other.
+    other, and where the environment says that none is to be used (KDA_LEARN_MACHINE=emulator).
     """
+    if os.environ.get(MACHINE_VARIABLE) == "emulator":
+        raise MachineUnavailable(
+            f"The environment variable {MACHINE_VARIABLE} is 'emulator', so no GPU is used: unset it to use "
+            "this computer's."
+        )
     gpu = describe(index)
     if gpu.compute_capability != (9, 0):
         major, minor = gpu.compute_capability

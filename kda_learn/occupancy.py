@@ -63,10 +63,7 @@ def blocks_per_sm(
     blocks means that the kernel cannot be launched there. architecture: "sm_80", "sm_86", "sm_89", "sm_90",
     "sm_100"; "sm_90a" counts as "sm_90". Raises BadInput for values that no kernel can have.
     """
-    sm = ARCHITECTURES.get(architecture.removesuffix("a"))
-    if sm is None:
-        known = ", ".join(ARCHITECTURES)
-        raise BadInput(f"architecture {architecture!r} was given: choose one of {known}")
+    sm = _architecture(architecture)
     if not 1 <= registers <= 255:
         raise BadInput(f"{registers} registers per thread were given: a thread has 1 to 255")
     if not 1 <= threads <= 1024:
@@ -84,6 +81,26 @@ def blocks_per_sm(
     limited_by = " and ".join(name for name, limit in limits.items() if limit == blocks)
     percent = 100 * blocks * warps * WARP_LANES / sm.threads
     return Occupancy(blocks, limited_by, percent, limits)
+
+
+def room_for_blocks(blocks: int, dynamic_smem: int, *, architecture: str = "sm_90") -> int:
+    """Bytes of shared memory that a block can ask for on top, at most, while so many blocks still fit an SM.
+
+    Negative if they do not fit as it is. dynamic_smem, architecture: as in `blocks_per_sm`.
+    """
+    if blocks < 1:
+        raise BadInput(f"{blocks} blocks per SM were given: give 1 or more")
+    sm = _architecture(architecture)
+    share = sm.shared_memory // blocks // sm.shared_memory_unit * sm.shared_memory_unit
+    return min(share - sm.reserved_shared_memory, sm.shared_memory_per_block) - dynamic_smem
+
+
+def _architecture(name: str) -> Architecture:
+    """The architecture of a name such as "sm_90" or "sm_90a". Raises BadInput for others."""
+    sm = ARCHITECTURES.get(name.removesuffix("a"))
+    if sm is None:
+        raise BadInput(f"architecture {name!r} was given: choose one of {', '.join(ARCHITECTURES)}")
+    return sm
 
 
 def _blocks_by_shared_memory(bytes_per_block: int, sm: Architecture) -> int:

@@ -252,6 +252,7 @@ class PretendedGpu:
         self.now = 0.0
         self.order = []
         self.streams = set()
+        self.extra_smem = []
         self.Gpu, self.SmPartition = Gpu, SmPartition
 
     def hopper(self):
@@ -260,7 +261,8 @@ class PretendedGpu:
     def free_memory(self, gpu):
         return 140 * 10**9
 
-    def load(self, compiled):
+    def load(self, compiled, extra_smem=0):
+        self.extra_smem.append(extra_smem)
         return PretendedKernel(compiled)
 
     def launch_kernel_a(self, kernel, arguments, sequences, v_split, stream):

@@ -1,0 +1,298 @@
+"""Figures that stand still: the ladder, changes beside the article's, occupancy, fewer blocks on an SM.
+
+Their text is a middle grey that can be read on white and on black, and nothing is drawn behind them. In a
+page they take the page's own colour of text.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from ..article import article_delta
+from ..article import figures as article_figures
+from ..compile import compile_stage
+from ..errors import BadInput, MachineUnavailable
+from ..ladder import ladder
+from ..occupancy import ARCHITECTURES, blocks_per_sm, room_for_blocks
+from ..run import THREADS
+from ..stages import LADDER, STAGES, Stage
+from ..stages import stage as stage_named
+from .display import page
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .blocks import Blocks
+    from .measuring import Measured
+
+GREY = "#7c7c7c"
+FAINT = "#7c7c7c55"
+HERE = "#2f7fd6"
+ARTICLE = "#d9822b"
+SIZES = {
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "text.color": GREY,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "axes.titlecolor": GREY,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.6,
+}
+STYLE = """
+.kda figure.kda-chart { margin: .4em 0; max-width: 100%; overflow-x: auto; }
+.kda figure.kda-chart svg { display: block; min-width: 520px; max-width: 720px; width: 100%; height: auto; }
+.kda figure.kda-chart svg text { font-family: inherit; }
+.kda figure.kda-chart figcaption { font-size: .92em; opacity: .85; min-width: 0; position: sticky; left: 0; }
+"""
+CONFIG = "B32/T8192"
+KIB = 1024
+
+
+class Chart(Figure):
+    """A matplotlib figure that shows itself as SVG, with `alt`, what it says in words, and a caption."""
+
+    alt: str = ""
+    caption: str = ""
+
+    def svg(self) -> str:
+        """The figure as an SVG element, with a transparent background."""
+        file = io.StringIO()
+        with rc_context(SIZES | {"svg.hashsalt": self.alt}):
+            self.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        text = file.getvalue()
+        return text[text.index("<svg") :]
+
+    def _repr_html_(self) -> str:
+        label = f'<svg role="img" aria-label="{escape(self.alt, quote=True)}" '
+        drawing = self.svg().replace("<svg ", label, 1).replace(GREY, "currentColor")
+        caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
+        return page(f'<figure class="kda-chart">{drawing}{caption}</figure>', STYLE)
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, [self.alt, self.caption]))
+
+    __repr__ = __str__
+
+
+def ladder_chart(
+    config: str = CONFIG, *, sms: int | None = None, result: dict[str, Any] | None = None
+) -> Chart:
+    """Every stage's change against its base, in percent, beside the article's; above it the times.
+
+    result: what `kda_learn.ladder.ladder` gave (None: the newest record; the article alone if there is none).
+    config, sms: as there. Raises BadInput for a config that the result does not have.
+    """
+    here, caption = _ladder_rows(config, sms, result)
+    names = [stage.id for stage in LADDER]
+    bases = {stage.id: stage.base for stage in LADDER}
+    deltas = [here.get(name, {}).get("delta_pct") for name in names]
+    errors = [here.get(name, {}).get("delta_ci_pct") for name in names]
+    article = [article_delta(name, bases[name], config) for name in names]
+    times = [here.get(name, {}).get("median_us") for name in names]
+    with rc_context(SIZES):
+        figure = Chart(figsize=(7.2, 4.6 if here else 3.2), layout="constrained")
+        if here:
+            top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1, 1.25])
+            _times(top, names, times)
+        else:
+            bottom = figure.subplots()
+        _changes(bottom, names, deltas, errors, article)
+        bottom.set_title(f"change of the time against its base, %  ({config})")
+    figure.alt = _ladder_words(config, names, deltas, article)
+    figure.caption = caption
+    return figure
+
+
+def delta_chart(measured: Measured) -> Chart:
+    """A stage's change at each config, beside the article's; `measured`: what `measure` gave."""
+    names = [row.config for row in measured.rows]
+    with rc_context(SIZES):
+        figure = Chart(figsize=(5.6, 2.8), layout="constrained")
+        axes = figure.subplots()
+        _changes(
+            axes,
+            names,
+            [row.delta_pct for row in measured.rows],
+            [row.delta_interval_pct for row in measured.rows],
+            [row.article_delta_pct for row in measured.rows],
+        )
+        axes.set_title(f"{measured.stage} against {measured.against}: change of the time, %")
+    parts = [
+        f"{row.config}: {_percent(row.delta_pct)} here, {_percent(row.article_delta_pct)} in the article"
+        for row in measured.rows
+    ]
+    figure.alt = f"{measured.stage} against {measured.against}. {'; '.join(parts)}."
+    figure.caption = measured.banner.words
+    return figure
+
+
+def occupancy_chart(
+    *stages: str | Stage, registers: int = 64, threads: int = THREADS, v_split: int = 1
+) -> Chart:
+    """How many blocks fit an SM, over the shared memory that a block asks for; stages marked where they are.
+
+    stages: which to mark (none: all). registers of a thread, threads of a block: for the line; each stage is
+    drawn with its own registers. Raises BadInput for an unknown stage, MachineUnavailable without a compiler.
+    """
+    shown = [stage if isinstance(stage, Stage) else stage_named(stage) for stage in stages or STAGES]
+    sm = ARCHITECTURES["sm_90"]
+    bytes_per_block = np.arange(0, sm.shared_memory_per_block + 1, 128)
+    blocks = [blocks_per_sm(registers, int(size), threads).blocks for size in bytes_per_block]
+    places: dict[tuple[int, int], list[str]] = {}
+    for stage in shown:
+        compiled = compile_stage(stage, v_split)
+        limits = blocks_per_sm(compiled.registers, compiled.dynamic_smem_bytes, threads)
+        places.setdefault((compiled.dynamic_smem_bytes, limits.blocks), []).append(stage.id)
+    with rc_context(SIZES):
+        figure = Chart(figsize=(7.2, 3.2), layout="constrained")
+        axes = figure.subplots()
+        axes.step(bytes_per_block / KIB, blocks, where="post", color=GREY, linewidth=1.3)
+        for (size, count), names in sorted(places.items()):
+            axes.plot(size / KIB, count, "o", color=HERE, markersize=7)
+            label = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+            axes.annotate(label, (size / KIB, count), xytext=(4, 7), textcoords="offset points")
+        axes.set_xlabel("shared memory a block asks for, KiB")
+        axes.set_title(f"blocks on an SM ({threads} threads a block; line: {registers} registers a thread)")
+        axes.set_ylim(0, max(blocks) + 1.2)
+        axes.set_xlim(0, sm.shared_memory_per_block / KIB)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.grid(axis="y", color=FAINT, linewidth=0.6)
+    steps = "; ".join(
+        f"{count} up to {room_for_blocks(count, 0):,} bytes" for count in range(1, min(max(blocks), 4) + 1)
+    )
+    marks = "; ".join(
+        f"{', '.join(names)}: {size:,} bytes, {count}" for (size, count), names in places.items()
+    )
+    figure.alt = f"Blocks on an SM by the shared memory of a block: {steps}. Marked: {marks}."
+    figure.caption = "By the hardware's rule: 228 KiB an SM, 1 KiB of it taken from every block."
+    return figure
+
+
+def extra_smem_chart(blocks: Blocks) -> Chart:
+    """A stage's time with fewer and fewer blocks on an SM; `blocks`: what `measure(stage, blocks=...)` gave.
+
+    Raises BadInput if it has no times.
+    """
+    rows = [row for row in blocks.rows if row.ms is not None]
+    if not rows:
+        raise BadInput(
+            "These blocks were not timed, there is nothing to draw: measure them on a GPU, live=True."
+        )
+    with rc_context(SIZES):
+        figure = Chart(figsize=(5.6, 3.0), layout="constrained")
+        axes = figure.subplots()
+        counts = [row.blocks for row in rows]
+        times = np.array([row.ms for row in rows])
+        ends = np.array([row.interval_ms or (row.ms, row.ms) for row in rows])
+        axes.errorbar(
+            counts,
+            times,
+            yerr=[times - ends[:, 0], ends[:, 1] - times],
+            color=HERE,
+            marker="o",
+            capsize=4,
+            linewidth=1.3,
+        )
+        for count, time, row in zip(counts, times, rows, strict=True):
+            text = f"{time:.2f}" if row.delta_pct is None else f"{time:.2f} ({row.delta_pct:+.1f} %)"
+            axes.annotate(text, (count, time), xytext=(0, 8), textcoords="offset points", ha="center")
+        axes.set_xticks(counts)
+        axes.set_xlim(min(counts) - 0.5, max(counts) + 0.5)
+        axes.set_ylim(0, times.max() * 1.25)
+        axes.set_xlabel("blocks on an SM")
+        axes.set_title(f"{blocks.stage}, {blocks.config}: ms a launch")
+        axes.grid(axis="y", color=FAINT, linewidth=0.6)
+    said = "; ".join(f"{row.blocks} blocks: {row.ms:.2f} ms" for row in rows)
+    figure.alt = f"{blocks.stage} at {blocks.config} with fewer blocks on an SM. {said}."
+    figure.caption = blocks.banner.words
+    return figure
+
+
+def _ladder_rows(
+    config: str, sms: int | None, result: dict[str, Any] | None
+) -> tuple[dict[str, dict[str, Any]], str]:
+    """The rows of one config by stage, and the caption; no rows without a record."""
+    known = article_figures()["configs"]
+    if result is None:
+        try:
+            result = ladder(configs=[config], sms=sms, live=False)
+        except MachineUnavailable:
+            if config not in known:
+                raise BadInput(
+                    f"The config {config!r} was given, of which nothing is known: give one of "
+                    f"{', '.join(known)}."
+                ) from None
+            return {}, "The article's figures, for an H20 with 78 SMs. Our own are not recorded."
+    rows = {row["stage"]: row for row in result["rows"] if row["config"] == config}
+    if not rows:
+        there = ", ".join(dict.fromkeys(row["config"] for row in result["rows"])) or "none"
+        raise BadInput(f"The config {config!r} was given, and these were measured: {there}.")
+    return rows, f"{result['banner']} Article: an H20 with 78 SMs."
+
+
+def _times(axes: Axes, names: Sequence[str], times: Sequence[float | None]) -> None:
+    """Milliseconds by stage; dead ends in outline, for no later stage builds on them."""
+    dead_ends = {stage.id for stage in LADDER if stage.dead_end}
+    for place, (name, us) in enumerate(zip(names, times, strict=True)):
+        if us is None:
+            continue
+        face = "none" if name in dead_ends else HERE
+        axes.bar(place, us / 1000, width=0.6, facecolor=face, edgecolor=HERE, linewidth=1.2)
+        label = f"{us / 1000:.1f}"
+        over = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center", "fontsize": 8.5}
+        axes.annotate(label, (place, us / 1000), **over)
+    axes.set_title("ms a launch (in outline: dead ends)")
+    axes.margins(y=0.15)
+
+
+def _changes(
+    axes: Axes,
+    names: Sequence[str],
+    deltas: Sequence[float | None],
+    intervals: Sequence[Sequence[float] | None],
+    article: Sequence[float | None],
+) -> None:
+    """Pairs of bars: here and in the article."""
+    for place, (delta, ends, other) in enumerate(zip(deltas, intervals, article, strict=True)):
+        if delta is not None:
+            axes.bar(place - 0.2, delta, width=0.38, color=HERE)
+            if ends is not None:
+                axes.plot([place - 0.2] * 2, ends, color=GREY, linewidth=1.2)
+        if other is not None:
+            axes.bar(place + 0.2, other, width=0.38, facecolor="none", edgecolor=ARTICLE, hatch="////")
+    handles = [axes.bar(0, 0, color=HERE, label="here")] if any(one is not None for one in deltas) else []
+    handles.append(axes.bar(0, 0, facecolor="none", edgecolor=ARTICLE, hatch="////", label="article, H20"))
+    axes.legend(handles=handles, loc="best", ncols=2, labelcolor=GREY)
+    axes.axhline(0, color=GREY, linewidth=0.8)
+    axes.set_xticks(range(len(names)), names)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
+    axes.margins(y=0.15)
+
+
+def _ladder_words(
+    config: str, names: Sequence[str], deltas: Sequence[float | None], article: Sequence[float | None]
+) -> str:
+    parts = [
+        f"{name}: {_percent(delta)} here, {_percent(other)} in the article"
+        for name, delta, other in zip(names, deltas, article, strict=True)
+        if delta is not None or other is not None
+    ]
+    return f"Change of each stage's time against its base at {config}. {'; '.join(parts)}."
+
+
+def _percent(value: float | None) -> str:
+    return "no figure" if value is None else f"{value:+.1f} %"

@@ -1,0 +1,39 @@
+"""The banners that say where figures come from: this computer's GPU, the CPU machine, or a record."""
+
+from __future__ import annotations
+
+from ..device import hopper
+from ..errors import MachineUnavailable
+from .display import Banner
+
+CPU = "CPU machine"
+GPU = "GPU"
+RECORDED = "Recorded"
+NOT_RECORDED = "not recorded"
+NOT_HERE = "Not possible here"
+
+
+def machine_banner(machine: str, more: str = "") -> Banner:
+    """The banner of a run: machine is "gpu" or "emulator", `more` a sentence to add."""
+    if machine == "gpu":
+        return Banner(GPU, f"Run now on {gpu_words()}. {more}".strip())
+    return Banner(CPU, f"Run now on this computer's processor, thread by thread. {more}".strip())
+
+
+def gpu_words() -> str:
+    """This computer's GPU in words; "the GPU" where it cannot be asked."""
+    try:
+        gpu = hopper()
+    except MachineUnavailable:
+        return "the GPU"
+    return f"this computer's {gpu.name} ({gpu.sms} SMs)"
+
+
+def measured_banner(words: str, *, recorded: bool) -> Banner:
+    """The banner of timings and counters; `words` say when and on what."""
+    return Banner(RECORDED, words, "recorded") if recorded else Banner(GPU, words)
+
+
+def missing_banner(words: str, label: str = NOT_RECORDED.capitalize()) -> Banner:
+    """The banner of what is not there: no GPU to measure on and no record, or something else (`label`)."""
+    return Banner(label, words, "missing")

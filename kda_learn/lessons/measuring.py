@@ -1,0 +1,191 @@
+"""The word `measure`: a stage's time beside its base's and beside the article's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..article import article_delta, article_us
+from ..bench import CONFIGS
+from ..errors import BadInput, MachineUnavailable
+from ..ladder import ladder
+from ..run import choose_machine
+from ..stages import stage as stage_named
+from .blocks import Blocks, measure_blocks
+from .display import Banner, Cell, Part, Sentence, Shown, Table, Value, decimal, interval, percent
+from .machines import NOT_RECORDED, measured_banner, missing_banner
+from .steps import Steps
+
+if TYPE_CHECKING:
+    from .charts import Chart
+
+NOTE = (
+    "ms: the median of one launch, and the interval that holds 95 % of resampled medians. change: the same, "
+    "against the base. article: its figure for an H20, 78 SMs."
+)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One config: a stage's time and its base's. None: not measured, or no figure in the article."""
+
+    config: str  # "B32/T8192": 32 sequences of 8192 tokens
+    ms: float | None
+    interval_ms: tuple[float, float] | None
+    base_ms: float | None
+    delta_pct: float | None  # against the base; negative: faster
+    delta_interval_pct: tuple[float, float] | None
+    article_ms: float | None
+    article_delta_pct: float | None
+    verdict: str | None  # as `kda_learn.ladder.verdict` gives it
+    reason: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class Measured(Shown):
+    """A stage's times, measured now or recorded. `against`: what it is compared with, None for the first."""
+
+    stage: str
+    against: str | None
+    rows: list[Timing]
+    banner: Banner
+    recorded: bool
+
+    @property
+    def missing(self) -> bool:
+        """Whether there are no times: no GPU here, and no record."""
+        return all(row.ms is None for row in self.rows)
+
+    def row(self, config: str | None = None) -> Timing:
+        """The row of a config (None: the first). Raises BadInput if it was not asked for."""
+        for row in self.rows:
+            if config in (None, row.config):
+                return row
+        there = ", ".join(row.config for row in self.rows)
+        raise BadInput(f"The config {config!r} was asked for and {there} were measured: give one of these.")
+
+    def chart(self) -> Chart:
+        """The changes as a figure, beside the article's."""
+        from .charts import delta_chart
+
+        return delta_chart(self)
+
+    def parts(self) -> list[Part]:
+        return [self.banner, self.table(), Sentence(NOTE, quiet=True)]
+
+    def table(self) -> Table:
+        """The times."""
+        headers = ["", f"{self.stage}, ms", "interval"]
+        if self.against is not None:
+            headers = ["", f"{self.against}, ms", *headers[1:], "change", "interval", "article", "verdict"]
+        return Table(headers, [self._cells(row) for row in self.rows])
+
+    def _cells(self, row: Timing) -> list[Value]:
+        none = Cell(NOT_RECORDED, "quiet", right=True)
+        time = none if row.ms is None else decimal(row.ms, 2)
+        if self.against is None:
+            return [row.config, time, interval(row.interval_ms, 2)]
+        return [
+            row.config,
+            none if row.base_ms is None else decimal(row.base_ms, 2),
+            time,
+            interval(row.interval_ms, 2),
+            percent(row.delta_pct),
+            interval(row.delta_interval_pct),
+            percent(row.article_delta_pct),
+            row.verdict or "",
+        ]
+
+
+def measure(
+    stage: str,
+    against: str | None = None,
+    configs: str | Sequence[str] | None = None,
+    *,
+    sms: int | None = None,
+    heads: int = 32,
+    live: bool | None = None,
+    blocks: Sequence[int] | None = None,
+) -> Measured | Blocks:
+    """Time a stage and its base: live on a Hopper GPU, in a child process, else from the newest record.
+
+    against: another stage to compare with. configs: one or more such as "B32/T8192", 32 sequences of 8192
+    tokens; None takes the article's three. sms: use only so many SMs. live: True measures or raises
+    MachineUnavailable, False never measures, None measures where it can. blocks: time this stage alone with
+    so many blocks on an SM instead, at one config; see `kda_learn.lessons.blocks.measure_blocks`.
+
+    The result says in its banner where the figures come from. Without a GPU and without a record the times
+    are None and shown as "not recorded". Raises BadInput for a stage or config that is unknown.
+    """
+    name = stage_named(stage).id
+    base = stage_named(against).id if against is not None else stage_named(name).base
+    if blocks is not None:
+        options = {} if configs is None else {"config": configs if isinstance(configs, str) else configs[0]}
+        return measure_blocks(name, blocks, sms=sms, heads=heads, live=live, **options)
+    wanted = [configs] if isinstance(configs, str) else list(configs or CONFIGS)
+    if live is None:
+        live = choose_machine("auto") == "gpu"
+    names = [one for one in (base, name) if one is not None]
+    try:
+        with Steps(1 + len(names) + len(wanted)) as steps, steps.from_standard_error():
+            found = ladder(stages=names, configs=wanted, sms=sms, heads=heads, live=live)
+    except MachineUnavailable as missing:
+        if live:
+            raise
+        rows = [_timing({}, name, base, config) for config in wanted]
+        return Measured(name, base, rows, missing_banner(str(missing)), recorded=False)
+    by_place = {(row["stage"], row["config"]): row for row in found["rows"]}
+    result = Measured(
+        stage=name,
+        against=base,
+        rows=[_timing(by_place, name, base, config) for config in wanted],
+        banner=measured_banner(found["banner"], recorded=found["recorded"]),
+        recorded=found["recorded"],
+    )
+    if live:
+        _measured_now[name, base] = result
+    return result
+
+
+_measured_now: dict[tuple[str, str | None], Measured] = {}
+
+
+def latest(stage: str, against: str | None) -> Measured:
+    """What this process measured last of a stage and its base, else the recorded times: measures nothing."""
+    return _measured_now.get((stage, against)) or measure(stage, against, live=False)
+
+
+def _timing(
+    by_place: dict[tuple[str, str], dict[str, Any]], stage: str, base: str | None, config: str
+) -> Timing:
+    """One row from those of the ladder, by stage and config.
+
+    The ladder compares a stage with its own base, round by round. Where another one was asked for and only
+    medians are known, the change has no interval and so no verdict.
+    """
+    row = by_place.get((stage, config), {})
+    base_row = by_place.get((base or "", config), {})
+    us, base_us = row.get("median_us"), base_row.get("median_us")
+    delta, interval_pct, verdict, reason = None, None, None, row.get("reason")
+    if base is not None and row.get("base") == base:
+        delta, interval_pct, verdict = row["delta_pct"], row["delta_ci_pct"], row["verdict"]
+    elif us is not None and base_us is not None:
+        delta, reason = (us / base_us - 1) * 100, "only the two medians are known"
+    article = article_us(stage, config)
+    return Timing(
+        config=config,
+        ms=None if us is None else us / 1000,
+        interval_ms=_pair(row.get("ci_us"), 1 / 1000),
+        base_ms=None if base_us is None else base_us / 1000,
+        delta_pct=delta,
+        delta_interval_pct=_pair(interval_pct),
+        article_ms=None if article is None else article / 1000,
+        article_delta_pct=article_delta(stage, base, config),
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _pair(ends: Sequence[float] | None, scale: float = 1.0) -> tuple[float, float] | None:
+    return None if ends is None else (ends[0] * scale, ends[1] * scale)

@@ -1,0 +1,263 @@
+"""The word `profile`: the hardware's counters of a stage, what its warps wait for, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..counters import COUNTERS
+from ..errors import BadInput, MachineUnavailable
+from ..profile import CONFIG, HEADS, Profile, recorded
+from ..profile import profile as profile_once
+from ..run import kernel_path, stage_name
+from ..source import StageSource
+from .display import Bar, Cell, Part, Sentence, Shown, Table, Value, decimal, percent, whole
+from .machines import NOT_RECORDED, gpu_words, measured_banner, missing_banner
+from .steps import Steps
+
+if TYPE_CHECKING:
+    from ..stages import Stage
+
+SHOWN = (
+    "occupancy_pct",
+    "warps_eligible",
+    "issue_pct",
+    "cycles_per_instruction",
+    "l1_pct",
+    "dram_pct",
+    "tensor_pct",
+)
+"""The counters of a first look; `.counters` has all."""
+
+REASONS = {
+    "barrier": "for the other warps at a block barrier",
+    "branch_resolving": "for a branch to be decided",
+    "dispatch_stall": "for the dispatcher",
+    "drain": "for its last stores, at the end",
+    "imc_miss": "for a constant that is not in its cache",
+    "lg_throttle": "for room in the queue to global memory",
+    "long_scoreboard": "for data from global memory",
+    "math_pipe_throttle": "for a busy arithmetic or tensor pipe",
+    "membar": "for a memory fence",
+    "mio_throttle": "for room in the queue of the load-store pipe, which serves shared memory",
+    "no_instruction": "for its next instruction to be fetched",
+    "not_selected": "not at all: it could issue, another warp was taken",
+    "selected": "not at all: it issues",
+    "short_scoreboard": "for data from shared memory",
+    "sleeping": "because it sleeps",
+    "tex_throttle": "for room in the queue of the texture pipe",
+    "wait": "a fixed time, for its own instruction before",
+}
+"""What a warp waits for, by the reason's name in ncu."""
+
+NOT_WAITING = ("selected", "not_selected")
+MOST_REASONS = 8
+SECONDS_NOTE = "Counters are read by ncu, which runs the launch dozens of times."
+
+
+@dataclass(frozen=True, repr=False)
+class Profiled(Shown):
+    """A stage's profile, measured now or recorded; `profile` is None where there is neither.
+
+    `counters`, `stalls`, `lines`, `shared` and `comparisons` are those of `kda_learn.profile.Profile`; empty
+    without a profile.
+    """
+
+    stage: str
+    profile: Profile | None
+    source: StageSource
+    reason: str = ""  # why there is none
+    base: Profiled | None = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether nothing was measured and nothing recorded."""
+        return self.profile is None
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """The whole kernel's counters by name."""
+        return {} if self.profile is None else self.profile.counters
+
+    @property
+    def stalls(self) -> dict[str, float]:
+        """What a warp's time goes into, in percent: reason -> share, the largest first."""
+        found = {} if self.profile is None else self.profile.stalls
+        total = sum(found.values())
+        return {reason: 100 * value / total for reason, value in found.items()}
+
+    @property
+    def binding_stall(self) -> str | None:
+        """The reason for which warps wait most; None without a profile."""
+        return next((reason for reason in self.stalls if reason not in NOT_WAITING), None)
+
+    def wavefronts(self, name: str, *, simulated: bool = False) -> float | None:
+        """Wavefronts of shared memory a tile: counted by the hardware or (simulated) from the trace.
+
+        name: "loads", "stores", or a class of machine instructions such as "LDSM". None without a profile.
+        Raises BadInput for a name that was not counted.
+        """
+        if self.profile is None:
+            return None
+        for row in self.profile.comparisons:
+            if row.name == name:
+                return row.simulated if simulated else row.measured
+        there = ", ".join(row.name for row in self.profile.comparisons)
+        raise BadInput(f"{name!r} was given and not counted: give one of {there}.")
+
+    def by_line(self, top: int = 10) -> ProfiledLines:
+        """The lines at which most warps were found, and what they waited for."""
+        rows = [] if self.profile is None else list(self.profile.lines)
+        rows.sort(key=lambda row: -row.samples)
+        return ProfiledLines(self.stage, rows[:top], self.source)
+
+    def parts(self) -> list[Part]:
+        shown = [one for one in (self.base, self) if one is not None]
+        parts: list[Part] = [part for one in shown for part in _banners(one, len(shown) > 1)]
+        if all(one.missing for one in shown):
+            return parts
+        names = [one.stage for one in shown]
+        parts.append(Table(["", *names, "what it is"], list(_counter_rows(shown))))
+        parts.append(Table(["a warp waits", *names, "", ""], list(_stall_rows(shown))))
+        parts.append(Table(["wavefronts a tile", *_twice(names)], list(_wavefront_rows(shown))))
+        note = (
+            "A warp waits: shares of its time from one instruction to the next. Wavefronts of shared memory: "
+            f"counted by the hardware, and simulated from the trace's addresses. {SECONDS_NOTE}"
+        )
+        return [*parts, Sentence(note, quiet=True)]
+
+
+@dataclass(frozen=True, repr=False)
+class ProfiledLines(Shown):
+    """Lines of a stage with their share of the samples; `rows` are `kda_learn.profile_rows.LineRow`s."""
+
+    stage: str
+    rows: list
+    source: StageSource
+
+    def parts(self) -> list[Part]:
+        if not self.rows:
+            return [Sentence(f"The lines of {self.stage}: {NOT_RECORDED}.")]
+        widest = max(row.share_pct for row in self.rows) or 1
+        shown: list[list[Value]] = [
+            [
+                row.line or "",
+                row.section,
+                decimal(row.share_pct, unit=" %"),
+                Bar(row.share_pct / widest),
+                next(iter(row.stalls), ""),
+                _code(self.source, row.line),
+            ]
+            for row in self.rows
+        ]
+        headers = ["line", "section", "of all samples", "", "mostly", "code"]
+        return [Table(headers, shown, caption=f"{self.source.path.name}: where warps were found")]
+
+
+def profile(
+    stage: Stage | str | Path,
+    against: Stage | str | None = None,
+    *,
+    v_split: int = 1,
+    config: str = CONFIG,
+    heads: int = HEADS,
+) -> Profiled:
+    """Profile a stage: with ncu on a Hopper GPU, else the newest record.
+
+    against: another stage to set beside it. v_split, config, heads: as `kda_learn.profile.profile`. Where
+    nothing can be measured and nothing was recorded the result says so and is `missing`. Raises BadInput for
+    an argument that does not fit.
+    """
+
+    def one(which: Stage | str | Path, steps: Steps) -> Profiled:
+        def measure() -> Profile:
+            return profile_once(which, config=config, v_split=v_split, heads=heads, report=steps.step)
+
+        found = _profiled(which, measure)
+        if found.profile is not None and not found.profile.recorded:
+            _measured_now[found.stage] = found
+        return found
+
+    with Steps(4 if against is None else 8) as steps:
+        base = None if against is None else one(against, steps)
+        return replace(one(stage, steps), base=base)
+
+
+_measured_now: dict[str, Profiled] = {}
+
+
+def latest(stage: str) -> Profiled:
+    """What this process measured last of a stage, else the record: measures nothing."""
+
+    def from_record() -> Profile:
+        found = recorded(stage)
+        if found is None:
+            raise MachineUnavailable(f"There is no recorded profile of {stage}.")
+        return found
+
+    return _measured_now.get(stage) or _profiled(stage, from_record)
+
+
+def _profiled(stage: Stage | str | Path, get: Callable[[], Profile]) -> Profiled:
+    """What `get` gives, or what it says is missing."""
+    name = stage_name(stage)
+    source = StageSource.load(kernel_path(stage))
+    try:
+        return Profiled(name, get(), source)
+    except MachineUnavailable as missing:
+        return Profiled(name, None, source, str(missing))
+
+
+def _banners(one: Profiled, with_name: bool) -> Iterator[Part]:
+    name = f"{one.stage}: " if with_name else ""
+    if one.profile is None:
+        yield missing_banner(f"{name}{one.reason}")
+    elif one.profile.recorded:
+        yield measured_banner(f"{name}{one.profile.banner()}", recorded=True)
+    else:
+        yield measured_banner(f"{name}counted now on {gpu_words()}.", recorded=False)
+
+
+def _counter_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
+    for counter in COUNTERS:
+        if counter.name not in SHOWN or not any(counter.name in one.counters for one in shown):
+            continue
+        unit = f" {counter.unit}" if counter.unit else ""
+        values = [decimal(one.counters.get(counter.name), unit=unit) for one in shown]
+        yield [counter.name.removesuffix("_pct").replace("_", " "), *values, counter.meaning]
+
+
+def _stall_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
+    """Reasons, the largest share in any of them first."""
+    stalls = [one.stalls for one in shown]
+    reasons = sorted(
+        {reason for found in stalls for reason in found},
+        key=lambda reason: -max(found.get(reason, 0) for found in stalls),
+    )
+    for reason in reasons[:MOST_REASONS]:
+        shares = [found.get(reason) for found in stalls]
+        values = [Cell("" if share is None else f"{share:.1f} %", right=True) for share in shares]
+        yield [reason.replace("_", " "), *values, Bar((shares[-1] or 0) / 100), REASONS.get(reason, "")]
+
+
+def _wavefront_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
+    rows = [{row.name: row for row in one.profile.comparisons} if one.profile else {} for one in shown]
+    for name in dict.fromkeys(name for found in rows for name in found):
+        cells: list[Value] = []
+        for found in rows:
+            row = found.get(name)
+            cells += [whole(row and row.measured), whole(row and row.simulated)]
+            cells.append(percent(row and row.difference_pct))
+        yield [name, *cells]
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    return [f"{name}, {what}" for name in names for what in ("counted", "simulated", "difference")]
+
+
+def _code(source: StageSource, line: int) -> str:
+    """A line of the source, cut where it gets long."""
+    text = source.lines[line - 1].strip() if 0 < line <= len(source.lines) else ""
+    return text if len(text) <= 70 else f"{text[:67]}..."

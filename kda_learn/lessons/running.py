@@ -1,0 +1,178 @@
+"""The words `run` and `check`: a stage run once, and the verdict on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..check import CheckRow, small_problem
+from ..check import check as check_once
+from ..check_set import emulator_cases
+from ..problem import Problem
+from ..run import Result, choose_machine, stage_name
+from ..run import run as run_once
+from .display import Cell, Part, Sentence, Shown, Table, whole
+from .machines import machine_banner
+from .steps import Steps
+
+if TYPE_CHECKING:
+    from ..stages import Stage
+
+
+@dataclass(frozen=True, repr=False)
+class Run(Shown, Result):
+    """One run: what `kda_learn.run.Result` holds, and which stage and problem it was."""
+
+    stage: str
+    problem: Problem
+
+    @property
+    def ok(self) -> bool:
+        """Whether no fault was found. That does not make the numbers right: `check` compares them."""
+        return not self.faults
+
+    def parts(self) -> list[Part]:
+        problem = self.problem
+        rows = [
+            ["problem", Cell(problem.name)],
+            ["sequences, heads", Cell(f"{problem.sequences}, {problem.heads}")],
+            ["tiles of 16 tokens", whole(problem.total_tiles * problem.heads)],
+            ["snapshots written", Cell(_shape(self.snapshots.shape), right=True)],
+            ["ds0 written", Cell(_shape(self.ds0.shape), right=True)],
+            ["time", Cell(_seconds(self.seconds), right=True)],
+        ]
+        parts: list[Part] = [
+            machine_banner(self.machine),
+            Table(["", self.stage], [[name, Cell(value.value, right=True)] for name, value in rows]),
+        ]
+        return parts + _fault_parts(self.faults, f"{self.stage} ran without a fault.")
+
+
+def run(
+    stage: Stage | str | Path,
+    problem: Problem | None = None,
+    *,
+    machine: str = "auto",
+    v_split: int = 1,
+    snapshot_dtype: str = "float32",
+    seed: int = 0,
+    extra_smem: int = 0,
+) -> Run:
+    """Run a stage once and show what it wrote.
+
+    problem: None takes 48 tokens of one head; make others with `random_problem(lengths=[...])`. The rest, the
+    arrays' shapes (`.snapshots` float32 [H * tiles, K, V], `.ds0` float32 [N, H, K, V]) and the errors: as
+    `kda_learn.run.run`.
+    """
+    problem = small_problem() if problem is None else problem
+    result = run_once(
+        stage,
+        problem,
+        machine=machine,
+        v_split=v_split,
+        snapshot_dtype=snapshot_dtype,
+        seed=seed,
+        extra_smem=extra_smem,
+    )
+    values = {field.name: getattr(result, field.name) for field in fields(Result)}
+    return Run(**values, stage=stage_name(stage), problem=problem)
+
+
+@dataclass(frozen=True, repr=False)
+class Checked(Shown):
+    """The verdict on a stage: one `kda_learn.check.CheckRow` for each problem."""
+
+    stage: str
+    machine: str
+    rows: list[CheckRow]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the stage passed on every problem."""
+        return all(row.ok for row in self.rows)
+
+    @property
+    def faults(self) -> list[str]:
+        """What was wrong, one sentence each."""
+        return list(dict.fromkeys(fault for row in self.rows for fault in row.faults))
+
+    def __iter__(self) -> Iterator[CheckRow]:
+        return iter(self.rows)
+
+    def parts(self) -> list[Part]:
+        headers = ["problem", "VSplit", "snapshots", "error", "by rounding", "verdict"]
+        rows = [
+            [
+                row.problem,
+                row.v_split,
+                row.snapshot_dtype,
+                Cell(f"{row.rel_rms:.2%}", right=True),
+                Cell(f"{row.simulated_rel_rms:.2%}", right=True),
+                Cell("passed", "good") if row.ok else Cell("failed", "bad"),
+            ]
+            for row in self.rows
+        ]
+        more = (
+            "It finds wrong numbers; races and early reads are found by the CPU machine, machine='emulator'."
+            if self.machine == "gpu"
+            else "Numbers, races, reads of what nobody wrote, and wavefronts are looked at."
+        )
+        passed = sum(row.ok for row in self.rows)
+        summary = f"{self.stage}: {passed} of {len(self.rows)} passed."
+        return [
+            machine_banner(self.machine, more),
+            Table(headers, rows),
+            Sentence(
+                "error: against float64, root mean square. by rounding: what rounding to bf16 alone causes.",
+                quiet=True,
+            ),
+            *_fault_parts(self.faults, summary),
+        ]
+
+
+def check(
+    stage: Stage | str | Path,
+    problem: Problem | None = None,
+    *,
+    machine: str = "auto",
+    v_split: int = 1,
+    snapshot_dtype: str = "float32",
+    seeds: Sequence[int] = (0, 1),
+) -> Checked:
+    """Whether a stage may be trusted: run it, compare with float64, look for faults.
+
+    problem: one problem, at the given v_split and snapshot_dtype. None takes the standard set of small ones,
+    full tiles, short tails and an empty sequence, each at a VSplit of its own. Arguments, what passes, and
+    errors: as `kda_learn.check.check`.
+    """
+    machine = choose_machine(machine)
+    if problem is not None:
+        cases = [(problem, v_split, snapshot_dtype)]
+    else:
+        cases = [(case.problem, case.v_split, case.snapshot_dtype) for case in emulator_cases()]
+    rows = []
+    with Steps(len(cases)) as steps:
+        for one, split, dtype in cases:
+            steps.step(f"{stage_name(stage)}: {one.name}")
+            row = check_once(
+                stage, one, machine=machine, v_split=split, snapshot_dtype=dtype, seeds=tuple(seeds)
+            )
+            rows.append(row)
+    return Checked(stage=stage_name(stage), machine=machine, rows=rows)
+
+
+def _fault_parts(faults: Sequence[str], otherwise: str) -> list[Part]:
+    """The faults as a list, or a sentence if there are none."""
+    if not faults:
+        return [Sentence(otherwise)]
+    return [Table(["", "fault"], list(enumerate(faults, start=1)), wrap="fault")]
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.2f} ms"
