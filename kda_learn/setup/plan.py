@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import platform
 import re
 import shlex
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ SIZES = {
     "numpy": (17, 80),
     "learn: JupyterLab, ipywidgets, anywidget, matplotlib": (75, 300),
     "test: pytest, hypothesis, nbclient, selenium, ruff, clang-format": (30, 110),
-    "site: MkDocs, Material, mkdocs-jupyter": (45, 150),
+    "site: MkDocs, Material for MkDocs": (45, 150),
     "CuPy, NVRTC, nvdisasm (compile for a GPU, with or without one)": (200, 550),
     "PyTorch, CPU build": (200, 900),
     "PyTorch, CUDA build, with NVIDIA's libraries": (3000, 7000),
@@ -61,9 +60,7 @@ class Plan:
     @property
     def downloads(self) -> list[tuple[str, int, int]]:
         """What comes, each with its rough megabytes to download and on disk."""
-        wanted = ["numpy", *(f"{extra}:" for extra in self.extras)]
-        if platform.system() != "Darwin":
-            wanted.append("CuPy")
+        wanted = ["numpy", "CuPy", *(f"{extra}:" for extra in self.extras)]
         if self.torch != "none":
             wanted.append(f"PyTorch, {'CUDA' if self.torch == 'cuda' else 'CPU'}")
         return [(name, *SIZES[name]) for name in SIZES if name.startswith(tuple(wanted))]
@@ -126,16 +123,15 @@ def major(version: str) -> int:
 
 
 def cpu_torch_version() -> str:
-    """The version of PyTorch's CPU build, named on Linux, where the plain one may be a CUDA build of GBs."""
+    """The version of PyTorch's CPU build: without its ending it could be a CUDA build of several GB."""
     text = (REPOSITORY / "constraints-cpu.txt").read_text()
-    version = re.search(r"^torch==(\S+)$", text, re.MULTILINE)[1]
-    return f"{version}+cpu" if platform.system() == "Linux" else version
+    return re.search(r"^torch==(\S+)$", text, re.MULTILINE)[1] + "+cpu"
 
 
-def compiler_advice(system: str) -> str:
-    """How to get a C++ compiler."""
-    if system == "Darwin":
-        return "Run `xcode-select --install`."
+def cpu_machine_advice(facts: Facts) -> str:
+    """How to get what the CPU machine needs: Linux, and a C++ compiler."""
+    if facts.system != "Linux":
+        return "Use Linux, for example in a container; on Windows, WSL."
     return (
         "Install one: `sudo apt-get install g++` (Debian, Ubuntu), `sudo dnf install gcc-c++` (Fedora, RHEL)."
     )
@@ -151,12 +147,17 @@ def preflight(facts: Facts, plan: Plan) -> list[str]:
             "This Python cannot make virtual environments, its module ensurepip is missing: install it, "
             "`sudo apt-get install python3-venv` on Debian and Ubuntu."
         )
+    if facts.system != "Linux":
+        advice = _lower_first(cpu_machine_advice(facts))
+        raise SetupError(
+            f"The CPU machine and the GPU packages need Linux, and this is {facts.system}: {advice}"
+        )
     warnings = []
     if facts.compiler is None:
         sentence = "No C++20 compiler was found, and the CPU machine needs one"
         if not facts.gpus:
-            raise SetupError(f"{sentence}: {_lower_first(compiler_advice(facts.system))}")
-        warnings.append(f"{sentence}; setting up for the GPU alone. {compiler_advice(facts.system)}")
+            raise SetupError(f"{sentence}: {_lower_first(cpu_machine_advice(facts))}")
+        warnings.append(f"{sentence}; setting up for the GPU alone. {cpu_machine_advice(facts)}")
     if facts.free_disk < plan.disk_bytes:
         free, needed = facts.free_disk / GIGABYTE, plan.disk_bytes / GIGABYTE
         without_torch = ", or leave PyTorch out with TORCH=none" if plan.torch != "none" else ""
