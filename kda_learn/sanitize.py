@@ -43,7 +43,7 @@ def sanitize(stages: Sequence[str], *, seconds: float = 300) -> list[dict[str, A
     )
     if program is None:
         raise MachineUnavailable(
-            "compute-sanitizer is not on the PATH: install the CUDA toolkit and add its bin folder to the PATH."
+            "compute-sanitizer is not on the PATH: install the CUDA toolkit, and add its bin folder to PATH."
         )
     return [_row(program, tool, stages, seconds) for tool in TOOLS]
 
@@ -61,7 +61,7 @@ def _row(program: str, tool: str, stages: Sequence[str], seconds: float) -> dict
     launches = re.search(r"(\d+) launches", output)
     if found is None or launches is None:
         raise MachineUnavailable(
-            f"{tool} ended without a verdict (exit code {done.returncode}): its last words are {output[-300:]!r}."
+            f"{tool} ended without a verdict (exit code {done.returncode}): it said {output[-300:]!r}."
         )
     return {
         "tool": tool,
