@@ -1,5 +1,6 @@
 # make learn        set up, look at this computer, check Kernel A, open the notebooks
 # make test         set up and run all tests; needs no GPU
+# make site         set up and build the site into build/site
 PYTHON ?= python3
 VENV ?= .venv
 SET ?= auto
@@ -14,7 +15,7 @@ SETUP = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/n
   { echo "$(PYTHON) is missing or older than Python 3.11: install a newer one and name it, PYTHON=python3.12."; exit 1; }; \
   $(PYTHON) kda_learn/setup/install.py --venv $(VENV) --set $(SET) --torch $(TORCH) --extras
 
-.PHONY: help learn setup test-setup test check lint format
+.PHONY: help learn setup test-setup site-setup test check site serve lint format
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +24,7 @@ help:
 	@echo "make test     set up and run the tests; needs no GPU; ARGS=... goes to pytest"
 	@echo "make setup    set up only; EXTRAS=learn,test,site chooses what for"
 	@echo "make check    every stage against float64, races and wavefronts, on the GPU or on the CPU machine"
+	@echo "make site     build the site into build/site, the notebooks run on the CPU machine;  make serve: show it"
 	@echo "make lint     ruff and clang-format, changing nothing;  make format: let them rewrite the files"
 	@echo
 	@echo "SET=cpu|cuda12|cuda13  the set of packages (default: by the NVIDIA driver)"
@@ -33,7 +35,10 @@ setup:
 	@$(SETUP) $(EXTRAS)
 
 test-setup:
-	@$(SETUP) learn,test
+	@$(SETUP) learn,test,site
+
+site-setup:
+	@$(SETUP) learn,site
 
 learn: setup
 	@$(BIN)/python -m kda_learn.setup.learn $(ARGS)
@@ -43,6 +48,13 @@ test: test-setup
 
 check: setup
 	$(BIN)/kda-learn check --all $(ARGS)
+
+site serve: export NO_MKDOCS_2_WARNING = 1
+site: site-setup
+	$(BIN)/python -m mkdocs build --strict $(ARGS)
+
+serve: site-setup
+	$(BIN)/python -m mkdocs serve $(ARGS)
 
 lint: test-setup
 	$(BIN)/ruff check .

@@ -1,0 +1,92 @@
+"""Parts of the pages in site/ that are made at every build, where a page says `<!-- kda: NAME ... -->`."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+from markdown_it import MarkdownIt
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+from kda_learn import records, widgets
+from kda_learn.readme_table import H200_SMS, ladder_table
+from kda_learn.stages import STAGES
+
+from .links import KERNELS, NOTEBOOKS, REPOSITORY
+from .widgets import explorer
+
+if TYPE_CHECKING:
+    from .build import Build
+
+MARKER = re.compile(r"<!-- kda: (?P<name>[\w-]+)(?P<arguments>(?: \w+=\w+)*) -->")
+
+NO_RECORD = (
+    "<p>No times have been recorded yet: a Hopper GPU must measure them. Their chart will stand here.</p>"
+)
+
+
+def expand(page_html: str, page: File, build: Build) -> str:
+    """The page with every marker replaced by what it names. Raises PluginError for an unknown one."""
+
+    def replace(found: re.Match[str]) -> str:
+        arguments = dict(word.split("=") for word in found["arguments"].split())
+        if found["name"] not in PARTS:
+            known = ", ".join(PARTS)
+            raise PluginError(f"{page.src_uri} has a marker {found['name']!r}: choose one of {known}")
+        return PARTS[found["name"]](page, build, **arguments)
+
+    return MARKER.sub(replace, page_html)
+
+
+def _bank_map(page: File, build: Build, **pattern: str) -> str:
+    """The bank map on a pattern of its own; arguments as `bank_map` takes them."""
+    numbers = {name: int(value) if value.isdigit() else value for name, value in pattern.items()}
+    return explorer(widgets.bank_map(**numbers).get_state(), build.scripts)
+
+
+def _chapters(page: File, build: Build) -> str:
+    """All chapters, by section."""
+    return _list_of_pages(build.sections(NOTEBOOKS), page, build)
+
+
+def _kernels(page: File, build: Build) -> str:
+    """All kernels, by section."""
+    return _list_of_pages(build.sections(KERNELS), page, build)
+
+
+def _list_of_pages(sections: dict, page: File, build: Build) -> str:
+    parts = []
+    for name, paths in sections.items():
+        rows = [
+            f'<li><a href="{build.links.to(path, page)}">{html.escape(build.titles[path])}</a></li>'
+            for path in paths
+        ]
+        parts.append(f"<h2>{html.escape(name)}</h2><ul>{''.join(rows)}</ul>")
+    return "".join(parts)
+
+
+def _ladder(page: File, build: Build) -> str:
+    """The stages with their recorded times, if there are any, and each name leads to its source."""
+    record = records.find("ladder", sms=H200_SMS) or records.find("ladder")
+    table = MarkdownIt("commonmark").enable("table").render(ladder_table(record))
+    for stage in STAGES:
+        link = f'<a href="{build.links.to(stage.path, page)}">{stage.id}</a>'
+        table = table.replace(f"<td>{stage.id}</td>\n<td>", f"<td>{link}</td>\n<td>")
+    return table if record else NO_RECORD + table
+
+
+def _licence(page: File, build: Build) -> str:
+    """The text of the licence."""
+    text = html.escape((REPOSITORY / "LICENSE").read_text(encoding="utf-8"))
+    return "".join(f"<p>{paragraph}</p>" for paragraph in text.strip().split("\n\n"))
+
+
+PARTS = {
+    "bank-map": _bank_map,
+    "chapters": _chapters,
+    "kernels": _kernels,
+    "ladder": _ladder,
+    "licence": _licence,
+}
