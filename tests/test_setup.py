@@ -259,3 +259,8 @@ def test_make_prints_its_targets():
 def test_importing_the_package_needs_nothing_else():
     program = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import kda_learn"
     subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True)
+
+
+def test_the_first_check_says_how_it_went():
+    sentence = learn.first_check()
+    assert sentence.startswith("Stage s12 on the ") and sentence.endswith(" Passed.")

@@ -93,7 +93,7 @@ def lab_command(work: Path, arguments: Sequence[str]) -> list[str]:
 
 def first_check() -> str:
     """Run Kernel A's last stage once, on this computer's GPU or on the CPU machine, and say how it went."""
-    from kda_learn import check
+    from kda_learn.check import check
     from kda_learn.errors import KdaError
 
     try:
