@@ -17,6 +17,8 @@ _HOME_OF = {
     "compile": "lessons.compiling",
     "diff": "lessons.changes",
     "dstate_scan": "kernel_a",
+    "grade": "exercises",
+    "hint": "exercises",
     "ladder_chart": "lessons.charts",
     "measure": "lessons.measuring",
     "occupancy_chart": "lessons.charts",
@@ -56,3 +58,6 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+
+if "IPython" in sys.modules:  # a notebook: `%%kernel` is known as soon as this package is imported
+    import_module(f"{__name__}.exercises").register_magic()

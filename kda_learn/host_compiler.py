@@ -14,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from .cache import cache_folder
-from .errors import BadInput, MachineUnavailable
+from .compiler_log import CompileError
+from .errors import MachineUnavailable
 from .source import KERNELS, included_files
 
 _CANDIDATES = ("g++", "clang++", "c++")
@@ -82,10 +83,11 @@ def build_runtime() -> Path:
     path = _cache_folder() / f"runtime-{key}.so"
     if not path.exists():
         together = "".join(f'#include "{source}"\n' for source in sources)  # half the time of one by one
-        error = _compile(path, [*flags, "-x", "c++", "-"], together)
-        if error:
+        log = _compile(path, [*flags, "-x", "c++", "-"], together)
+        if log is not None:
             raise MachineUnavailable(
-                f"{compiler()} cannot build the emulator: {error}; install g++ 12 or clang 14, or newer."
+                f"{compiler()} cannot build the emulator: {_first_error(log)}; install g++ 12 or clang 14, "
+                "or newer."
             )
     return path
 
@@ -100,16 +102,16 @@ def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Pa
     if not path.exists():
         host = _HOST.format(source=source, entry=entry)
         link = ["-x", "none", str(runtime), "-Wl,-rpath,$ORIGIN"]
-        error = _compile(path, [*flags, "-x", "c++", "-", *link], host)
-        if error:
-            raise BadInput(f"the C++ compiler refuses the kernel: {error}")
+        log = _compile(path, [*flags, "-x", "c++", "-", *link], host)
+        if log is not None:
+            raise CompileError(f"the C++ compiler refuses the kernel: {_first_error(log)}", log)
     return path
 
 
-def _compile(path: Path, arguments: list[str], text: str) -> str:
+def _compile(path: Path, arguments: list[str], text: str) -> str | None:
     """Compiles `text` in a folder of its own; the library appears at `path` whole or not at all.
 
-    Returns the first error, or nothing. Raises MachineUnavailable if the disk is the reason.
+    Returns what the compiler says if it fails. Raises MachineUnavailable if the disk is the reason.
     """
     name = f"-Wl,-soname,{path.name}"  # without a folder, so that the cache can move
     try:
@@ -119,13 +121,13 @@ def _compile(path: Path, arguments: list[str], text: str) -> str:
             done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
             if done.returncode == 0:
                 os.replace(unfinished, path)
-                return ""
+                return None
     except OSError as error:
         raise _unusable(path.parent, error.strerror) from error
     full = os.strerror(errno.ENOSPC)
     if full in done.stderr:
         raise _unusable(path.parent, full)
-    return _first_error(done.stderr)
+    return done.stderr
 
 
 def _unusable(folder: Path, reason: str) -> MachineUnavailable:
