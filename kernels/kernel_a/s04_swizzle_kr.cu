@@ -254,6 +254,7 @@ __global__ void __launch_bounds__(THREADS, 4)
           const u32 e = r % 2 * 2;
           ds.r[r] = pack_bf16(factor * bf16_lo(ds.r[r]) + sum.r[e], factor * bf16_hi(ds.r[r]) + sum.r[e + 1]);
         }
+        __syncwarp();  // every lane's ldmatrix of dS comes before any lane's stores
         store_ds<Ds>(ds_lane + lane_of_ds_store<Ds>(lane) + i * Ds::NEXT_16_COLS, ds);
       }
     }
