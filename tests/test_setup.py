@@ -95,7 +95,7 @@ def test_what_would_stop_it_half_way_is_said_before(tmp_path, change, words):
 
 def test_a_missing_compiler_is_only_a_warning_beside_a_gpu():
     facts = dataclasses.replace(server("580.65.06"), compiler=None)
-    (warning,) = plan.preflight(facts, plan.make_plan(facts, "auto", "auto", ["learn"]))
+    (warning,) = plan.preflight(facts, plan.make_plan(facts, "auto", "auto", ["learn"]), 10**9)
     assert "GPU alone" in warning
 
 
@@ -119,9 +119,9 @@ class FakePip:
         self.calls.append(arguments)
         return self.fails_on not in arguments
 
-    def make_environment(self, venv: Path) -> None:
+    def make_environment(self, venv: Path, identity: dict) -> None:
         venv.mkdir(exist_ok=True)
-        (venv / install.MARK).touch()
+        install.write(venv / install.MARK, identity)
 
 
 def test_a_finished_set_up_is_not_done_again_and_a_failed_one_is(tmp_path, monkeypatch):
@@ -130,12 +130,15 @@ def test_a_finished_set_up_is_not_done_again_and_a_failed_one_is(tmp_path, monke
     FakePip(monkeypatch, fails_on="-e")
     with pytest.raises(plan.SetupError, match="run the same command again"):
         install.install(LAPTOP, chosen, venv)
-    assert install.read_stamp(venv) == {}
+    assert install.read(venv / install.STAMP) == {}
     pip = FakePip(monkeypatch)
     install.install(LAPTOP, chosen, venv)
     assert len(pip.calls) == 2
     install.install(LAPTOP, chosen, venv)
     assert len(pip.calls) == 2
+    monkeypatch.setattr(install, "digest_of", lambda plan: "the constraints have changed")
+    install.install(LAPTOP, chosen, venv)
+    assert len(pip.calls) == 4
 
 
 def test_more_extras_are_added_and_another_set_starts_afresh(tmp_path, monkeypatch):

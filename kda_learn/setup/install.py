@@ -22,8 +22,10 @@ if __name__ == "__main__":
 from kda_learn.setup.machine import Facts, look
 from kda_learn.setup.plan import REPOSITORY, Plan, SetupError, cpu_torch_version, make_plan, preflight
 
-MARK = "made-by-kda-learn"
+MARK = "made-by-kda-learn.json"
 STAMP = "finished.json"
+UPDATE_BYTES = 10**9
+"""What must be free to add packages to an environment that has most of them."""
 
 
 def install(facts: Facts, plan: Plan, venv: Path, *, torch_asked_for: bool = False) -> None:
@@ -32,57 +34,68 @@ def install(facts: Facts, plan: Plan, venv: Path, *, torch_asked_for: bool = Fal
     Nothing is written before `preflight` has passed, and the stamp comes last, so that an installation which
     stopped half-way is never taken for a finished one. Raises SetupError.
     """
-    stamp = read_stamp(venv)
-    wanted = fingerprint(plan, Path(sys.executable))
-    fits = {key: stamp.get(key) for key in wanted} == wanted
-    if fits and set(plan.extras) <= set(stamp["extras"]):
+    stamp = read(venv / STAMP)
+    identity = identity_of(plan)
+    finished = {"identity": identity, "digest": digest_of(plan)}
+    extras = set(stamp.get("extras", []))
+    if {key: stamp.get(key) for key in finished} == finished and set(plan.extras) <= extras:
         print(f"{venv}: finished before ({plan.set_name} set; {', '.join(stamp['extras'])}).")
         return
-    if fits:
-        plan = dataclasses.replace(plan, extras=tuple(sorted({*plan.extras, *stamp["extras"]})))
+    if stamp.get("identity") == identity:
+        plan = dataclasses.replace(plan, extras=tuple(sorted(extras | set(plan.extras))))
     if venv.exists() and any(venv.iterdir()) and not (venv / MARK).exists():
         raise SetupError(
             f"{venv} exists and was not made by `make setup`: move it away, or give VENV=folder."
         )
-    for warning in preflight(facts, plan):
+    afresh = read(venv / MARK) != identity
+    for warning in preflight(facts, plan, plan.disk_bytes if afresh else UPDATE_BYTES):
         print(f"Note: {warning}")
     print(plan.describe(), flush=True)
-    if venv.exists() and not fits:
-        print(f"{venv} does not fit any more, or did not finish: starting afresh.", flush=True)
+    if venv.exists() and afresh:
+        print(f"{venv} was made for something else: starting afresh.", flush=True)
         shutil.rmtree(venv)
     (venv / STAMP).unlink(missing_ok=True)
-    make_environment(venv)
+    make_environment(venv, identity)
     install_packages(find_torch(plan, venv, torch_asked_for), venv)
-    (venv / STAMP).write_text(json.dumps({**wanted, "extras": plan.extras}, indent=1) + "\n")
+    write(venv / STAMP, {**finished, "extras": plan.extras})
     print(f"{venv}: finished.")
 
 
-def fingerprint(plan: Plan, python: Path) -> dict:
-    """What a finished installation is valid for: another set, Python, pyproject or constraints ends it."""
-    digest = hashlib.sha256()
-    for path in (REPOSITORY / "pyproject.toml", REPOSITORY / f"constraints-{plan.set_name}.txt"):
-        digest.update(path.read_bytes())
+def identity_of(plan: Plan) -> dict:
+    """What an environment is for. In one made for another set, Python or folder, packages would be mixed."""
     return {
         "set": plan.set_name,
         "torch": plan.torch,
-        "python": str(python.resolve()),
+        "python": str(Path(sys.executable).resolve()),
         "repository": str(REPOSITORY),
-        "digest": digest.hexdigest(),
     }
 
 
-def read_stamp(venv: Path) -> dict:
-    """What the last finished installation wrote down; empty after one that did not finish."""
+def digest_of(plan: Plan) -> str:
+    """A fingerprint of the files that say what to install."""
+    digest = hashlib.sha256()
+    for path in (REPOSITORY / "pyproject.toml", REPOSITORY / f"constraints-{plan.set_name}.txt"):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def read(path: Path) -> dict:
+    """What an earlier set-up wrote down; empty if it did not come so far."""
     try:
-        return json.loads((venv / STAMP).read_text())
+        return json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
 
 
-def make_environment(venv: Path) -> None:
+def write(path: Path, values: dict) -> None:
+    """Write down what `read` reads."""
+    path.write_text(json.dumps(values, indent=1) + "\n")
+
+
+def make_environment(venv: Path, identity: dict) -> None:
     """A virtual environment, marked as ours from the first moment on."""
     venv.mkdir(parents=True, exist_ok=True)
-    (venv / MARK).touch()
+    write(venv / MARK, identity)
     if subprocess.run([sys.executable, "-m", "venv", str(venv)]).returncode != 0:
         raise SetupError(
             f"`{sys.executable} -m venv {venv}` failed, see above: repair it and run this again."

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -129,7 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.no_lab:
         return 0
     print("\nJupyterLab starts; it prints its address below. Ctrl-C twice ends it.", flush=True)
-    return subprocess.run(lab_command(work, for_lab)).returncode
+    command = lab_command(work, for_lab)
+    os.execv(command[0], command)  # in place of this program, so that Ctrl-C reaches JupyterLab alone
 
 
 if __name__ == "__main__":

@@ -137,8 +137,11 @@ def cpu_machine_advice(facts: Facts) -> str:
     )
 
 
-def preflight(facts: Facts, plan: Plan) -> list[str]:
-    """Look for what would stop the installation half-way. Returns warnings; raises SetupError."""
+def preflight(facts: Facts, plan: Plan, needed_bytes: int) -> list[str]:
+    """Look for what would stop the installation half-way. Returns warnings; raises SetupError.
+
+    needed_bytes: what must be free on the disk.
+    """
     if facts.python < OLDEST_PYTHON:
         found = ".".join(map(str, facts.python))
         raise SetupError(f"Python {found} was found and 3.11 is needed: {_lower_first(PYTHON_ADVICE)}")
@@ -158,8 +161,8 @@ def preflight(facts: Facts, plan: Plan) -> list[str]:
         if not facts.gpus:
             raise SetupError(f"{sentence}: {_lower_first(cpu_machine_advice(facts))}")
         warnings.append(f"{sentence}; setting up for the GPU alone. {cpu_machine_advice(facts)}")
-    if facts.free_disk < plan.disk_bytes:
-        free, needed = facts.free_disk / GIGABYTE, plan.disk_bytes / GIGABYTE
+    if facts.free_disk < needed_bytes:
+        free, needed = facts.free_disk / GIGABYTE, needed_bytes / GIGABYTE
         without_torch = ", or leave PyTorch out with TORCH=none" if plan.torch != "none" else ""
         raise SetupError(f"{free:.1f} GB are free and {needed:.1f} GB are needed: free some{without_torch}.")
     return warnings
