@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kda_learn import check_set, wavefront_budget
-from kda_learn import run as run_word
 from kda_learn.check import CheckRow, check, expected, small_problem
 from kda_learn.check_set import check_stages, emulator_cases, gpu_cases
 from kda_learn.errors import BadInput, MachineUnavailable
@@ -54,10 +53,6 @@ def test_a_stage_may_be_named_in_four_ways():
     results += [run(given, problem, **EMULATOR) for given in (stage("s12"), stage("s12").path)]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0].ds0, other.ds0)
-
-
-def test_the_package_word_is_the_function():
-    assert run_word is run
 
 
 def test_bf16_snapshots_hold_what_fp32_ones_hold():

@@ -46,12 +46,14 @@ def test_dynamic_shared_memory_is_exact(name: str):
     assert stage(name).source.constants()["BYTES"] == BYTES[name]
 
 
-@pytest.mark.parametrize("name", BYTES)
-def test_the_compiled_kernel_asks_for_as_much_and_has_no_static_part(name: str):
+@every_stage
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: f"VSplit {variant[0]}")
+def test_compiled_kernels_use_no_other_memory(rung: Stage, variant: tuple[int, bool, str]):
+    """Neither spilled registers nor static shared memory, whatever the template parameters."""
     pytest.importorskip("cupy")
-    compiled = compile_stage(name)
-    assert compiled.dynamic_smem_bytes == BYTES[name]
-    assert compiled.static_smem == 0
+    compiled = compile_stage(rung, *variant)
+    assert (compiled.spill_bytes, compiled.stack_bytes, compiled.static_smem) == (0, 0, 0)
+    assert compiled.dynamic_smem_bytes == rung.source.constants(variant[0])["BYTES"]
 
 
 @every_stage
