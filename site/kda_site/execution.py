@@ -68,7 +68,7 @@ def _environment(folder: str) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": "",
         "IPYTHONDIR": folder,
         "KDA_LEARN_MACHINE": "emulator",
-        "KDA_LEARN_PROGRESS": str(Path(folder) / "progress.json"),
+        "KDA_LEARN_PROGRESS": "progress.json",  # in that folder, and pages show the name
         "PYTHONPATH": os.pathsep.join(paths),
     }
 

@@ -11,6 +11,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 from kda_learn import records, widgets
+from kda_learn.lessons.charts import ladder_chart
 from kda_learn.readme_table import H200_SMS, ladder_table
 from kda_learn.stages import STAGES
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 MARKER = re.compile(r"<!-- kda: (?P<name>[\w-]+)(?P<arguments>(?: \w+=\w+)*) -->")
 
 NO_RECORD = (
-    "<p>No times have been recorded yet: a Hopper GPU must measure them. Their chart will stand here.</p>"
+    "<p>We have not recorded our own times yet. Until a Hopper GPU has measured the ladder, only the "
+    "article's figures can be drawn.</p>"
 )
 
 
@@ -68,13 +70,17 @@ def _list_of_pages(sections: dict, page: File, build: Build) -> str:
 
 
 def _ladder(page: File, build: Build) -> str:
-    """The stages with their recorded times, if there are any, and each name leads to its source."""
+    """The ladder's chart and a table of its stages, with our times if they are recorded.
+
+    Each name in the table leads to the stage's source.
+    """
     record = records.find("ladder", sms=H200_SMS) or records.find("ladder")
     table = MarkdownIt("commonmark").enable("table").render(ladder_table(record))
     for stage in STAGES:
         link = f'<a href="{build.links.to(stage.path, page)}">{stage.id}</a>'
         table = table.replace(f"<td>{stage.id}</td>\n<td>", f"<td>{link}</td>\n<td>")
-    return table if record else NO_RECORD + table
+    chart = ladder_chart(sms=H200_SMS)._repr_html_()
+    return (chart if record else NO_RECORD + chart) + table
 
 
 def _licence(page: File, build: Build) -> str:
