@@ -27,6 +27,9 @@ CONFIGS = ("B32/T8192", "B8/T32768", "B1/T131072")
 SECONDS_PER_CONFIG = 8.0
 """How long the rounds of one config may take, in all; fewer rounds where the stages are slow."""
 
+CLOCK_SAMPLES = 3
+"""How often nvidia-smi is asked while one config is timed; each takes a moment."""
+
 BYTES_PER_TOKEN_AND_HEAD = (
     3 * 2 * HEAD_DIM  # q, k, do, bf16
     + 4 * HEAD_DIM  # gc, fp32
@@ -69,21 +72,26 @@ class Config:
 
 @dataclass(frozen=True)
 class Variant:
-    """What is timed: a stage, whose blocks may ask for shared memory that they leave alone: fewer fit."""
+    """What is timed: a stage; perhaps with a VSplit of its own, perhaps with blocks that ask for shared
+    memory that they leave alone, so that fewer fit an SM.
+    """
 
     stage: str
     extra_smem: int = 0  # bytes
+    v_split: int | None = None  # None: the article's rule
 
     @classmethod
     def parse(cls, text: str) -> Variant:
-        """From a stage's id, or one with bytes to add: "s02+25600"."""
-        stage, _, extra = text.partition("+")
-        return cls(stage, int(extra or 0))
+        """From a stage's id, perhaps with a VSplit, "s02/4", and perhaps with bytes to add, "s02/4+25600"."""
+        name, _, extra = text.partition("+")
+        stage, _, v_split = name.partition("/")
+        return cls(stage, int(extra or 0), int(v_split) if v_split else None)
 
     @property
     def name(self) -> str:
         """As `parse` reads it."""
-        return f"{self.stage}+{self.extra_smem}" if self.extra_smem else self.stage
+        v_split = "" if self.v_split is None else f"/{self.v_split}"
+        return f"{self.stage}{v_split}" + (f"+{self.extra_smem}" if self.extra_smem else "")
 
 
 def fitting_heads(heads: int, tokens: int, free_bytes: int) -> int:
@@ -103,10 +111,11 @@ def measure(
     heads: int = 32,
     *,
     seconds: float = SECONDS_PER_CONFIG,
+    clock_samples: int = CLOCK_SAMPLES,
 ) -> dict[str, Any]:
     """Check and time `stages` in a child process, for each config and each number of SMs (None: all).
 
-    A stage is given by its id, or with extra shared memory by the name of a Variant.
+    A stage is given by its id, or with a VSplit or extra shared memory by the name of a Variant.
 
     Returns {provenance, heads, notes, parts: [{sms, runs}]}; a run is {config, v_split, rounds, times_us:
     {stage: one per round}, control, control_us, blocks_per_sm, rejected: {stage: reason}, clocks}. `ladder`
@@ -131,6 +140,7 @@ def measure(
         "sms": list(sms),
         "heads": heads,
         "seconds": seconds,
+        "clock_samples": clock_samples,
     }
     return run_in_child("kda_learn.bench_child", request)
 

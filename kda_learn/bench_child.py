@@ -80,7 +80,14 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
             if sms is not None and part.sms != sms:
                 notes.append(f"{part.sms} SMs instead of {sms}: the driver cuts the GPU into such parts.")
             runs = [
-                time_config(stages, for_config(data, config), part, checked, request["seconds"])
+                time_config(
+                    stages,
+                    for_config(data, config),
+                    part,
+                    checked,
+                    request["seconds"],
+                    request["clock_samples"],
+                )
                 for config in configs
             ]
         parts.append({"sms": part.sms, "runs": runs})
@@ -95,17 +102,23 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def time_config(
-    stages: Sequence[str], data: ConfigData, part: gpu.SmPartition, checked: _Checks, seconds: float
+    stages: Sequence[str],
+    data: ConfigData,
+    part: gpu.SmPartition,
+    checked: _Checks,
+    seconds: float,
+    clock_samples: int,
 ) -> dict[str, Any]:
     """Time the stages on one config; returns a run as in bench.measure."""
     from .kernel_a import article_v_split
 
     config = data.config
-    v_split = article_v_split(config.sequences, data.arguments.heads, part.sms)
-    kernels, rejected, warm_ms = {}, {}, 0.0
+    by_rule = article_v_split(config.sequences, data.arguments.heads, part.sms)
+    kernels, splits, rejected, warm_ms = {}, {}, {}, 0.0
     reference = None
     for stage in stages:
         variant = Variant.parse(stage)
+        v_split = variant.v_split or by_rule
         reason = checked.reason(variant.stage, v_split)
         if reason is None:
             kernel = gpu.load(compile_stage(variant.stage, v_split), extra_smem=variant.extra_smem)
@@ -113,11 +126,11 @@ def time_config(
         if reason is not None:
             rejected[stage] = reason
             continue
-        kernels[stage] = kernel
+        kernels[stage], splits[stage] = kernel, v_split
         warm_ms += milliseconds
     run = {
         "config": config.name,
-        "v_split": v_split,
+        "v_split": by_rule,
         "rounds": 0,
         "times_us": {},
         "control": None,
@@ -129,9 +142,12 @@ def time_config(
     if not kernels:
         return run
     control = list(kernels)[-1]
+    splits[CONTROL] = splits[control]
     rounds = int(np.clip(seconds * 1e3 / warm_ms, FEWEST_ROUNDS, MOST_ROUNDS))
-    _say(f"{config.name} on {part.sms} SMs, VSplit {v_split}: {rounds} rounds of {len(kernels)} stages")
-    times, clocks = _rounds(kernels | {CONTROL: kernels[control]}, data, v_split, part.stream, rounds)
+    _say(f"{config.name} on {part.sms} SMs, VSplit {by_rule}: {rounds} rounds of {len(kernels)} stages")
+    samples = np.linspace(0, rounds - 2, clock_samples).astype(int).tolist()
+    timed = kernels | {CONTROL: kernels[control]}
+    times, clocks = _rounds(timed, data, splits, part.stream, rounds, samples)
     control_us = times.pop(CONTROL)
     return run | {
         "rounds": rounds,
@@ -181,16 +197,21 @@ def _first_launch(
 
 
 def _rounds(
-    kernels: dict[str, gpu.Kernel], data: ConfigData, v_split: int, stream: int, rounds: int
+    kernels: dict[str, gpu.Kernel],
+    data: ConfigData,
+    splits: dict[str, int],
+    stream: int,
+    rounds: int,
+    samples: Sequence[int],
 ) -> tuple[dict[str, list[float]], list[dict]]:
-    """Microseconds per launch, one per round, and clock samples. All rounds are queued before the first is
-    awaited, so that the GPU never waits for the host.
+    """Microseconds per launch, one per round, and clocks, sampled after these rounds. All rounds are queued
+    before the first is awaited, so that the GPU never waits for the host.
     """
     random = np.random.default_rng(0)
     names = list(kernels)
 
     def launch(name: str) -> None:
-        gpu.launch_kernel_a(kernels[name], data.arguments, data.config.sequences, v_split, stream)
+        gpu.launch_kernel_a(kernels[name], data.arguments, data.config.sequences, splits[name], stream)
 
     launch(names[-1])  # covers the time that the host takes to queue the first timed one
     events: dict[str, list] = {name: [] for name in names}
@@ -201,7 +222,7 @@ def _rounds(
             events[name].append((start, gpu.record_event(stream)))
     clocks = []
     device = kernels[names[0]].gpu
-    for round_ in (0, rounds // 2, rounds - 2):
+    for round_ in samples:
         gpu.wait(events[names[0]][round_][1])  # later rounds still run while nvidia-smi looks
         clocks.append(gpu.sample_clocks(device))
     times = {name: [1e3 * gpu.elapsed_ms(*pair) for pair in events[name]] for name in names}

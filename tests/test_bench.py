@@ -326,6 +326,7 @@ def request(**changes):
         "sms": [None, 78],
         "heads": 2,
         "seconds": 2.0,
+        "clock_samples": 3,
     } | changes
 
 
@@ -348,6 +349,29 @@ def test_a_measurement(pretended):
             assert run["rejected"] == {}
             assert run["blocks_per_sm"] == {"s00": 3, "s01": 3, "s12": 3}
     json.dumps(measured)
+
+
+def test_a_variant_has_its_own_split(pretended, monkeypatch):
+    """The rule says 4 here. Each variant runs at its own VSplit, and so does the control."""
+    splits = []
+    launch = pretended.launch_kernel_a
+
+    def launch_and_note(kernel, arguments, sequences, v_split, stream):
+        splits.append(v_split)
+        launch(kernel, arguments, sequences, v_split, stream)
+
+    monkeypatch.setattr(pretended, "launch_kernel_a", launch_and_note)
+    asked = request(stages=["s00", "s12/1", "s12/2"], configs=["B1/T32"], sms=[None], clock_samples=1)
+    run = bench_child.run(asked)["parts"][0]["runs"][0]
+    assert splits[:4] == [4, 1, 2, 2]
+    assert set(run["times_us"]) == {"s00", "s12/1", "s12/2"}
+    assert (run["control"], run["v_split"]) == ("s12/2", 4)
+    assert sorted(splits[4:]) == sorted([4, 1, 2, 2] * run["rounds"])
+
+
+@pytest.mark.parametrize("name", ["s12", "s12/4", "s02+25600", "s12/8+1024"])
+def test_the_name_of_a_variant(name):
+    assert bench.Variant.parse(name).name == name
 
 
 def test_stages_take_turns_in_changing_order(pretended):
