@@ -22,6 +22,7 @@ from .machines import machine_banner
 if TYPE_CHECKING:
     from ..stages import Stage
 
+KINDS = ("load", "store", "copy")
 FIELDS = ("kind", "region", "section")
 KINDS = {"load": "loads", "store": "stores", "copy": "copies"}
 NOTE = (
@@ -131,6 +132,8 @@ class Trace(Shown):
         traces = [one for one in (self.base, self) if one is not None]
         found = [_by_class(one.chosen()) for one in traces]
         names = list(dict.fromkeys(name for classes in found for name in classes))
+        if self.base is not None:
+            names = [name for name in names if any(_of(classes, name).wavefronts for classes in found)]
         names.sort(key=lambda name: -max(_of(classes, name).wavefronts for classes in found))
         widest = max((_of(classes, name).wavefronts for classes in found for name in names), default=1)
         kinds = [kind for kind in KINDS if sum(name[0] == kind for name in names) > 1]
@@ -152,17 +155,18 @@ class Trace(Shown):
                 _added(row for name, row in classes.items() if kind in ("", name[0])) for classes in found
             ]
             rows.append([label, *cells(total)[:-1], None])
-        headers = ["instructions", "wavefronts", "least", "excess"]
+        headers = ["", "instructions", "wavefronts", "least", "excess"]
         if self.base is not None:
-            headers = [f"{name}, {one.stage}" for one in traces for name in ("wavefronts", "excess")]
-        return Table(["", *headers, ""], rows, totals=len(sums))
+            headers = ["wavefronts", *(name for one in traces for name in (one.stage, "excess"))]
+        return Table([*headers, ""], rows, totals=len(sums))
 
     def _terms(self, words: str, where: dict[str, str]) -> list[tuple[str, str]]:
         """(field or "", value) for each word; BadInput for one that nothing has."""
         for field in where:
             if field not in FIELDS:
                 raise BadInput(f"{field}= was given: choose accesses by kind=, region= or section=")
-        terms = [("", word.casefold()) for word in words.split()]
+        # "load" is a kind of access first, though a part of the kernel bears that name as well.
+        terms = [("kind" if word in KINDS else "", word) for word in words.casefold().split()]
         terms += [(field, value.casefold()) for field, value in where.items()]
         for field, value in terms:
             known = {name for row in self.rows for name in _names(vars(row), field)}
