@@ -22,7 +22,6 @@ from .machines import machine_banner
 if TYPE_CHECKING:
     from ..stages import Stage
 
-KINDS = ("load", "store", "copy")
 FIELDS = ("kind", "region", "section")
 KINDS = {"load": "loads", "store": "stores", "copy": "copies"}
 NOTE = (
