@@ -27,8 +27,12 @@ def ladder_table(record: Record | None) -> str:
                 *(f"| {name} | {title} |" for name, title in titles.items()),
             ]
         )
+    where = record.provenance
+    outdated = record.outdated()
+    changed = f" The source of {', '.join(outdated)} has changed since." if outdated else ""
     lines = [
-        f"{record.banner()} One launch, {CONFIG}, {record.content['heads']} heads; change against the base.",
+        f"One launch at {CONFIG} with {record.content['heads']} heads, recorded on {where.date[:10]} on an {where.gpu} "
+        f"with {where.sms} SMs (driver {where.driver}, CUDA {where.cuda}); the change is against the base.{changed}",
         "",
         "| stage | what it is | base | ms | change | article, H20 | verdict |",
         "|---|---|---|---|---|---|---|",
@@ -61,7 +65,7 @@ def expected_readme(readme: str) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:+.0f} %"
+    return "" if value is None else f"{value:+.1f} %"
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def test_the_table_of_a_record():
     table = ladder_table(Record("ladder", where, {"heads": 32, "rows": [other, row]}))
     assert "NVIDIA H200 with 132 SMs" in table
     assert table.splitlines()[-1].startswith("| s01 | ")
-    assert table.endswith("| s00 | 78.8 | -4 % | -7 % | reproduced |")
+    assert table.endswith("| s00 | 78.8 | -4.4 % | -6.7 % | reproduced |")
 
 
 def test_no_host_of_a_registry_is_named():

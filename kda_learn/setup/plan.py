@@ -32,7 +32,7 @@ SIZES = {
     "site: MkDocs, Material for MkDocs": (45, 150),
     "CuPy, NVRTC, nvdisasm (compile for a GPU, with or without one)": (200, 550),
     "PyTorch, CPU build": (200, 900),
-    "PyTorch, CUDA build, with NVIDIA's libraries": (3000, 7000),
+    "PyTorch, CUDA build, with NVIDIA's libraries": (2700, 4700),
 }
 
 
