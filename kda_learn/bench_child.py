@@ -76,7 +76,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     checked = _Checks()
     parts = []
     for sms in request["sms"]:
-        with _part(sms, device) as part:
+        with part_of_gpu(sms, device) as part:
             if sms is not None and part.sms != sms:
                 notes.append(f"{part.sms} SMs instead of {sms}: the driver cuts the GPU into such parts.")
             runs = [
@@ -255,7 +255,7 @@ def check_problem() -> Problem:
 
 
 @contextlib.contextmanager
-def _part(sms: int | None, device: gpu.Gpu) -> Iterator[gpu.SmPartition]:
+def part_of_gpu(sms: int | None, device: gpu.Gpu) -> Iterator[gpu.SmPartition]:
     """The whole GPU (on the default stream) or a part of it."""
     if sms is None or sms == device.sms:
         yield gpu.SmPartition(device.sms, 0)

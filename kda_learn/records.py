@@ -120,17 +120,27 @@ def find(
 
     With `sms`, a record of as many SMs is taken before others, and else one of the nearest number.
     """
-    found = []
-    for path in sorted((folder or DATA).glob("*.json")):
-        try:
-            record = load(path)
-        except BadInput:
-            continue  # other data lies in this folder too
-        if record.kind == kind and (gpu or "").lower() in record.provenance.gpu.lower():
-            found.append(record)
+    found = [
+        record
+        for record in all_of(kind, folder=folder)
+        if (gpu or "").lower() in record.provenance.gpu.lower()
+    ]
 
     def rank(record: Record) -> tuple[int, str]:
         distance = 0 if sms is None else abs(record.provenance.sms - sms)
         return -distance, record.provenance.date
 
     return max(found, key=rank, default=None)
+
+
+def all_of(kind: str, *, folder: Path | None = None) -> list[Record]:
+    """All records of a kind, by the names of their files. `folder`: DATA."""
+    found = []
+    for path in sorted((folder or DATA).glob("*.json")):
+        try:
+            record = load(path)
+        except BadInput:
+            continue  # other data lies in this folder too
+        if record.kind == kind:
+            found.append(record)
+    return found
