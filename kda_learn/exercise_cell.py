@@ -105,7 +105,7 @@ class Cell:
         inside = self.line_of(line)
         if inside is not None:
             code = self._lines[inside - self.first_line].strip()
-            return f"Line {inside} of your cell, `{code}`: {what}."
+            return f"Line {inside} of your cell ({code}): {what}."
         if line > self.exercise.place[0]:
             return (
                 f"The compiler stops behind your cell, at {self.where(line)}: {what}. Look for a missing "

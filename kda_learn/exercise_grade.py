@@ -25,6 +25,7 @@ STYLE = """
 .kda .kda-hint p { margin: .3em 0; }
 .kda .kda-hint pre { margin: .3em 0; overflow-x: auto; background: none; color: inherit; }
 .kda .kda-hint code { background: none; color: inherit; padding: 0; }
+.kda table.kda-table td.kda-wrap { min-width: 9em; }
 """
 
 
@@ -37,14 +38,34 @@ class Demand:
     found: str  # a sentence; where the demand is not met, one that helps
 
 
+HARMLESS = {
+    "race",
+    "race within a warp",
+    "uninitialised read",
+    "copy not waited for",
+    "copy never waited for",
+}
+"""Kinds of faults with which a kernel still runs to its end and makes every access."""
+
+
 @dataclass(frozen=True)
 class Observation:
     """What a kernel did on the emulator: what demands are judged by, and what two cells are compared by."""
 
-    launch: Launch
     faults: list[str]  # one sentence each
     fault_kinds: frozenset[str]
     outputs: tuple[np.ndarray, ...]
+    launch: Launch
+
+    @property
+    def can_be_counted(self) -> bool:
+        """Whether the kernel made all accesses that it wants to make, so that counts mean something."""
+        return self.fault_kinds <= HARMLESS
+
+
+def not_counted(name: str) -> Demand:
+    """A demand that has to wait until the faults are gone."""
+    return Demand(name, None, "Not counted while there are faults.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,6 +114,9 @@ class Grade(Shown):
         if self.message:
             parts.append(Banner("What happened", self.message))
         return parts + notes
+
+    def _repr_html_(self) -> str:
+        return page("".join(part.html() for part in self.parts()), STYLE)
 
     def _summary(self) -> str:
         key, count = self.exercise.key, len(self.demands)

@@ -15,7 +15,7 @@ from .compile import kernel_entry
 from .compiler_log import CompileError
 from .errors import MachineUnavailable
 from .exercise_cell import Cell
-from .exercise_grade import Demand, Observation
+from .exercise_grade import Demand, Observation, not_counted
 from .problem import Problem, random_problem
 from .run import THREADS, Result, run
 from .source import StageSource
@@ -43,19 +43,22 @@ def observe(cell: Cell) -> Observation:
     kinds = {fault.kind for result in results for fault in result.launch.faults}
     if not faults and not _same(results):
         faults.append("the results hang on the order in which the warps run")
-        kinds.add("order of warps")
+        kinds.add("race")
     first = results[0]
-    return Observation(first.launch, faults, frozenset(kinds), (first.snapshots, first.ds0))
+    return Observation(faults, frozenset(kinds), (first.snapshots, first.ds0), first.launch)
 
 
 def judge(cell: Cell, observation: Observation) -> list[Demand]:
     """The demands on a cell that compiles for the emulator."""
-    own, mine = _tile(cell.exercise.kernel), _tile(cell.path)
+    if observation.can_be_counted:
+        own, mine = _tile(cell.exercise.kernel), _tile(cell.path)
+        counted = [_wavefronts(cell, own, mine), _barriers(cell, own, mine)]
+    else:
+        counted = [not_counted("wavefronts"), not_counted("barriers")]
     return [
         _numbers(observation),
         _faults(cell, observation),
-        _wavefronts(cell, own, mine),
-        _barriers(cell, own, mine),
+        *counted,
         _shared_memory(cell),
         _registers(cell),
     ]

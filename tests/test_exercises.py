@@ -137,7 +137,7 @@ def test_a_compile_error_is_told_in_lines_of_the_cell(key):
     line = len((exercise(key).magic + "\n" + exercise(key).stub).splitlines()) + 1
     assert result.attempted and not result.passed
     assert [demand.name for demand in result.demands] == ["compiles"]
-    assert f"Line {line} of your cell, `misspelt x;`:" in result.demand("compiles").found
+    assert f"Line {line} of your cell (misspelt x;):" in result.demand("compiles").found
     assert "misspelt" in result.demand("compiles").found
     assert "does not compile" in repr(result)
 
@@ -209,6 +209,20 @@ def test_a_race_and_dearer_accesses_are_told_in_lines_of_the_cell():
     assert result.demand("wavefronts").ok is False
     assert "Line 10 of your cell" in result.demand("wavefronts").found
     assert "stores to KR" in result.demand("wavefronts").found
+
+
+@pytest.mark.parametrize("key", [HAND_OVER, LAYOUT])
+def test_an_endless_loop_ends_and_nothing_is_counted(key):
+    task = exercise(key)
+    if key == HAND_OVER:
+        text = f"while (lane < 99) lds<float>(smem + Smem::BETA);\n{task.original}"
+    else:
+        text = task.stub.replace("{ sts", "{ while (tile < 4096) sts")
+    result = grade_text(key, text)
+    assert not result.passed
+    assert "endless loop" in result.demand("faults").found
+    assert "of your cell" in result.demand("faults").found
+    assert result.demand("wavefronts").ok is None
 
 
 def test_block_barriers_are_counted():
