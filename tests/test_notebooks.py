@@ -44,7 +44,7 @@ def test_its_code_is_short_and_its_outputs_are_cleared(path):
 def test_it_runs_without_a_gpu(path, monkeypatch, tmp_path):
     monkeypatch.setenv("KDA_LEARN_MACHINE", "emulator")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    monkeypatch.setenv("KDA_LEARN_PROGRESS", str(tmp_path / "progress.json"))  # not that of who runs the tests
+    monkeypatch.setenv("KDA_LEARN_PROGRESS", str(tmp_path / "progress.json"))
     monkeypatch.setenv("PYTHONPATH", str(NOTEBOOKS.parent))  # this checkout's package, installed or not
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
