@@ -109,7 +109,8 @@ class Blocks(Shown):
             for row in self.rows
         ]
         title = f"{self.stage}, {self.config}"
-        return [self.banner, Table(headers, rows, caption=title), Sentence(NOTE, quiet=True)]
+        table = Table(headers, rows, caption=title).without_blanks()
+        return [self.banner, table, Sentence(NOTE, quiet=True)]
 
 
 def measure_blocks(

@@ -10,11 +10,11 @@ from ..errors import MachineUnavailable
 from ..stages import stage as stage_named
 from .changes import Difference, diff
 from .compiling import Build, Histogram, compile
-from .display import Banner, Cell, Part, Sentence, Shown, Table, Value, whole
+from .display import Cell, Part, Sentence, Shown, Table, Value, whole
 from .machines import NOT_HERE, NOT_RECORDED, missing_banner
 from .measuring import Measured
 from .measuring import latest as latest_times
-from .profiling import Profiled
+from .profiling import Profiled, banners
 from .profiling import latest as latest_profile
 from .tracing import Trace, trace
 
@@ -62,17 +62,13 @@ class Card(Shown):
 
     def parts(self) -> list[Part]:
         names = [side.stage for side in self.sides]
-        profiles = [side.profile for side in self.sides if side.profile.profile is not None]
+        profiles = [side.profile for side in self.sides if not side.profile.missing]
         return [
             Table(["", *names], self._rows(), caption=f"{self.stage}: {self.title}"),
             *(missing_banner(gap, NOT_HERE) for gap in self.gaps),
             self.measured.banner,
             self.measured.table(),
-            *(
-                Banner("Recorded", f"Stall of {one.stage}: {one.profile.banner()}", "recorded")
-                for one in profiles
-                if one.profile.recorded
-            ),
+            *banners(profiles),
             Sentence(NOTE, quiet=True),
         ]
 

@@ -110,10 +110,10 @@ class Difference(Shown):
             place for place in self.places if place.number in wanted or set(place.sections) & set(wanted)
         ]
         if not places:
+            choice = ", ".join(["a number up to " + str(self.all_hunks), *map(repr, self.sections)])
             raise BadInput(
                 f"{', '.join(map(repr, wanted)) or 'nothing'} was given, and the change from {self.base} to "
-                f"{self.stage} has no such hunk: give a number up to {self.all_hunks}, or one of "
-                f"{', '.join(self.sections)}"
+                f"{self.stage} has no such hunk: give {choice}."
             )
         return replace(self, places=places)
 

@@ -1,19 +1,13 @@
-"""Figures that stand still: the ladder, changes beside the article's, occupancy, fewer blocks on an SM.
-
-Their text is a middle grey that can be read on white and on black, and nothing is drawn behind them. In a
-page they take the page's own colour of text.
-"""
+"""Figures that stand still: the ladder, changes beside the article's, occupancy, fewer blocks on an SM."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from ..article import article_delta
 from ..article import figures as article_figures
@@ -24,7 +18,7 @@ from ..occupancy import ARCHITECTURES, blocks_per_sm, room_for_blocks
 from ..run import THREADS
 from ..stages import LADDER, STAGES, Stage
 from ..stages import stage as stage_named
-from .display import page
+from .figure import ARTICLE, FAINT, GREY, OURS, SIZES, Chart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,60 +26,10 @@ if TYPE_CHECKING:
     from .blocks import Blocks
     from .measuring import Measured
 
-GREY = "#7c7c7c"
-FAINT = "#7c7c7c55"
-HERE = "#2f7fd6"
-ARTICLE = "#d9822b"
-SIZES = {
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "text.color": GREY,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": GREY,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "axes.titlecolor": GREY,
-    "axes.titlesize": 10.5,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "hatch.linewidth": 0.6,
-}
-STYLE = """
-.kda figure.kda-chart { margin: .4em 0; max-width: 100%; overflow-x: auto; }
-.kda figure.kda-chart svg { display: block; min-width: 520px; max-width: 720px; width: 100%; height: auto; }
-.kda figure.kda-chart svg text { font-family: inherit; }
-.kda figure.kda-chart figcaption { font-size: .92em; opacity: .85; min-width: 0; position: sticky; left: 0; }
-"""
 CONFIG = "B32/T8192"
 KIB = 1024
-
-
-class Chart(Figure):
-    """A matplotlib figure that shows itself as SVG, with `alt`, what it says in words, and a caption."""
-
-    alt: str = ""
-    caption: str = ""
-
-    def svg(self) -> str:
-        """The figure as an SVG element, with a transparent background."""
-        file = io.StringIO()
-        with rc_context(SIZES | {"svg.hashsalt": self.alt}):
-            self.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-        text = file.getvalue()
-        return text[text.index("<svg") :]
-
-    def _repr_html_(self) -> str:
-        label = f'<svg role="img" aria-label="{escape(self.alt, quote=True)}" '
-        drawing = self.svg().replace("<svg ", label, 1).replace(GREY, "currentColor")
-        caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
-        return page(f'<figure class="kda-chart">{drawing}{caption}</figure>', STYLE)
-
-    def __str__(self) -> str:
-        return "\n".join(filter(None, [self.alt, self.caption]))
-
-    __repr__ = __str__
+CLOSE = 12 * KIB
+"""Bytes of shared memory between two stages that share a label."""
 
 
 def ladder_chart(
@@ -96,7 +40,7 @@ def ladder_chart(
     result: what `kda_learn.ladder.ladder` gave (None: the newest record; the article alone if there is none).
     config, sms: as there. Raises BadInput for a config that the result does not have.
     """
-    here, caption = _ladder_rows(config, sms, result)
+    here, label, caption = _ladder_rows(config, sms, result)
     names = [stage.id for stage in LADDER]
     bases = {stage.id: stage.base for stage in LADDER}
     deltas = [here.get(name, {}).get("delta_pct") for name in names]
@@ -110,7 +54,7 @@ def ladder_chart(
             _times(top, names, times)
         else:
             bottom = figure.subplots()
-        _changes(bottom, names, deltas, errors, article)
+        _changes(bottom, names, deltas, errors, article, label)
         bottom.set_title(f"change of the time against its base, %  ({config})")
     figure.alt = _ladder_words(config, names, deltas, article)
     figure.caption = caption
@@ -132,7 +76,7 @@ def delta_chart(measured: Measured) -> Chart:
         )
         axes.set_title(f"{measured.stage} against {measured.against}: change of the time, %")
     parts = [
-        f"{row.config}: {_percent(row.delta_pct)} here, {_percent(row.article_delta_pct)} in the article"
+        f"{row.config}: {_percent(row.delta_pct)} measured, {_percent(row.article_delta_pct)} in the article"
         for row in measured.rows
     ]
     figure.alt = f"{measured.stage} against {measured.against}. {'; '.join(parts)}."
@@ -152,19 +96,22 @@ def occupancy_chart(
     sm = ARCHITECTURES["sm_90"]
     bytes_per_block = np.arange(0, sm.shared_memory_per_block + 1, 128)
     blocks = [blocks_per_sm(registers, int(size), threads).blocks for size in bytes_per_block]
-    places: dict[tuple[int, int], list[str]] = {}
+    places = []
     for stage in shown:
         compiled = compile_stage(stage, v_split)
         limits = blocks_per_sm(compiled.registers, compiled.dynamic_smem_bytes, threads)
-        places.setdefault((compiled.dynamic_smem_bytes, limits.blocks), []).append(stage.id)
+        places.append((limits.blocks, compiled.dynamic_smem_bytes, stage.id))
+    places.sort()
     with rc_context(SIZES):
         figure = Chart(figsize=(7.2, 3.2), layout="constrained")
         axes = figure.subplots()
         axes.step(bytes_per_block / KIB, blocks, where="post", color=GREY, linewidth=1.3)
-        for (size, count), names in sorted(places.items()):
-            axes.plot(size / KIB, count, "o", color=HERE, markersize=7)
-            label = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-            axes.annotate(label, (size / KIB, count), xytext=(4, 7), textcoords="offset points")
+        for group in _neighbours(places):
+            for count, size, _ in group:
+                axes.plot(size / KIB, count, "o", color=OURS, markersize=6)
+            count, size, _ = group[0]
+            label = ", ".join(name for _, _, name in group[:3]) + (" ..." if len(group) > 3 else "")
+            axes.annotate(label, (size / KIB, count), xytext=(0, 8), textcoords="offset points")
         axes.set_xlabel("shared memory a block asks for, KiB")
         axes.set_title(f"blocks on an SM ({threads} threads a block; line: {registers} registers a thread)")
         axes.set_ylim(0, max(blocks) + 1.2)
@@ -174,9 +121,7 @@ def occupancy_chart(
     steps = "; ".join(
         f"{count} up to {room_for_blocks(count, 0):,} bytes" for count in range(1, min(max(blocks), 4) + 1)
     )
-    marks = "; ".join(
-        f"{', '.join(names)}: {size:,} bytes, {count}" for (size, count), names in places.items()
-    )
+    marks = "; ".join(f"{name}: {size:,} bytes, {count}" for count, size, name in places)
     figure.alt = f"Blocks on an SM by the shared memory of a block: {steps}. Marked: {marks}."
     figure.caption = "By the hardware's rule: 228 KiB an SM, 1 KiB of it taken from every block."
     return figure
@@ -202,7 +147,7 @@ def extra_smem_chart(blocks: Blocks) -> Chart:
             counts,
             times,
             yerr=[times - ends[:, 0], ends[:, 1] - times],
-            color=HERE,
+            color=OURS,
             marker="o",
             capsize=4,
             linewidth=1.3,
@@ -224,8 +169,8 @@ def extra_smem_chart(blocks: Blocks) -> Chart:
 
 def _ladder_rows(
     config: str, sms: int | None, result: dict[str, Any] | None
-) -> tuple[dict[str, dict[str, Any]], str]:
-    """The rows of one config by stage, and the caption; no rows without a record."""
+) -> tuple[dict[str, dict[str, Any]], str, str]:
+    """The rows of one config by stage (none without a record), the machine, and the caption."""
     known = article_figures()["configs"]
     if result is None:
         try:
@@ -236,12 +181,24 @@ def _ladder_rows(
                     f"The config {config!r} was given, of which nothing is known: give one of "
                     f"{', '.join(known)}."
                 ) from None
-            return {}, "The article's figures, for an H20 with 78 SMs. Our own are not recorded."
+            return {}, "", "The article's figures, for an H20 with 78 SMs. Our own are not recorded."
     rows = {row["stage"]: row for row in result["rows"] if row["config"] == config}
     if not rows:
         there = ", ".join(dict.fromkeys(row["config"] for row in result["rows"])) or "none"
         raise BadInput(f"The config {config!r} was given, and these were measured: {there}.")
-    return rows, f"{result['banner']} Article: an H20 with 78 SMs."
+    machine = f"{result['machine']}, {result['sms']} SMs"
+    return rows, machine, f"{result['banner']} Article: an H20 with 78 SMs."
+
+
+def _neighbours(places: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, int, str]]]:
+    """Stages (blocks, bytes, name), in order, in groups that lie so close that they need one label."""
+    group: list[tuple[int, int, str]] = []
+    for place in places:
+        if group and (place[0] != group[-1][0] or place[1] - group[-1][1] > CLOSE):
+            yield group
+            group = []
+        group.append(place)
+    yield group
 
 
 def _times(axes: Axes, names: Sequence[str], times: Sequence[float | None]) -> None:
@@ -250,8 +207,8 @@ def _times(axes: Axes, names: Sequence[str], times: Sequence[float | None]) -> N
     for place, (name, us) in enumerate(zip(names, times, strict=True)):
         if us is None:
             continue
-        face = "none" if name in dead_ends else HERE
-        axes.bar(place, us / 1000, width=0.6, facecolor=face, edgecolor=HERE, linewidth=1.2)
+        face = "none" if name in dead_ends else OURS
+        axes.bar(place, us / 1000, width=0.6, facecolor=face, edgecolor=OURS, linewidth=1.2)
         label = f"{us / 1000:.1f}"
         over = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center", "fontsize": 8.5}
         axes.annotate(label, (place, us / 1000), **over)
@@ -265,17 +222,18 @@ def _changes(
     deltas: Sequence[float | None],
     intervals: Sequence[Sequence[float] | None],
     article: Sequence[float | None],
+    label: str = "measured",
 ) -> None:
-    """Pairs of bars: here and in the article."""
+    """Pairs of bars: measured, with `label` in the legend, and in the article."""
     for place, (delta, ends, other) in enumerate(zip(deltas, intervals, article, strict=True)):
         if delta is not None:
-            axes.bar(place - 0.2, delta, width=0.38, color=HERE)
+            axes.bar(place - 0.2, delta, width=0.38, color=OURS)
             if ends is not None:
                 axes.plot([place - 0.2] * 2, ends, color=GREY, linewidth=1.2)
         if other is not None:
             axes.bar(place + 0.2, other, width=0.38, facecolor="none", edgecolor=ARTICLE, hatch="////")
-    handles = [axes.bar(0, 0, color=HERE, label="here")] if any(one is not None for one in deltas) else []
-    handles.append(axes.bar(0, 0, facecolor="none", edgecolor=ARTICLE, hatch="////", label="article, H20"))
+    handles = [Patch(color=OURS, label=label)] if any(one is not None for one in deltas) else []
+    handles.append(Patch(facecolor="none", edgecolor=ARTICLE, hatch="////", label="article, H20"))
     axes.legend(handles=handles, loc="best", ncols=2, labelcolor=GREY)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set_xticks(range(len(names)), names)
@@ -287,7 +245,7 @@ def _ladder_words(
     config: str, names: Sequence[str], deltas: Sequence[float | None], article: Sequence[float | None]
 ) -> str:
     parts = [
-        f"{name}: {_percent(delta)} here, {_percent(other)} in the article"
+        f"{name}: {_percent(delta)} measured, {_percent(other)} in the article"
         for name, delta, other in zip(names, deltas, article, strict=True)
         if delta is not None or other is not None
     ]

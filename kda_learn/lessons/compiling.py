@@ -120,7 +120,7 @@ class Build(Shown):
             ("shared memory a block, bytes", whole(self.shared_memory)),
             ("blocks on an SM", whole(limits.blocks)),
             ("limited by", Cell(limits.limited_by, right=True)),
-            ("warps on an SM, of 64", Cell(f"{limits.percent:.1f} %", right=True)),
+            ("of an SM's 64 warps", Cell(f"{limits.percent:.1f} %", right=True)),
         ]
 
     def parts(self) -> list[Part]:

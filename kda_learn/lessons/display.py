@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal
 
@@ -114,6 +114,17 @@ class Table:
     caption: str = ""
     wrap: str | None = None
     totals: int = 0
+
+    def without_blanks(self) -> Table:
+        """The same without the columns in which no row has anything."""
+        kept = [
+            number for number, column in enumerate(zip(*self.rows, strict=True)) if any(map(_plain, column))
+        ]
+        return replace(
+            self,
+            headers=[self.headers[number] for number in kept],
+            rows=[[row[number] for number in kept] for row in self.rows],
+        )
 
     def html(self) -> str:
         right = self._right()

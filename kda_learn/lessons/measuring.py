@@ -79,7 +79,8 @@ class Measured(Shown):
         headers = ["", f"{self.stage}, ms", "interval"]
         if self.against is not None:
             headers = ["", f"{self.against}, ms", *headers[1:], "change", "interval", "article", "verdict"]
-        return Table(headers, [self._cells(row) for row in self.rows])
+        rows = [self._cells(row) for row in self.rows]
+        return Table(headers, rows).without_blanks()
 
     def _cells(self, row: Timing) -> list[Value]:
         none = Cell(NOT_RECORDED, "quiet", right=True)

@@ -11,9 +11,9 @@ from ..counters import COUNTERS
 from ..errors import BadInput, MachineUnavailable
 from ..profile import CONFIG, HEADS, Profile, recorded
 from ..profile import profile as profile_once
-from ..run import kernel_path, stage_name
+from ..run import choose_machine, kernel_path, stage_name
 from ..source import StageSource
-from .display import Bar, Cell, Part, Sentence, Shown, Table, Value, decimal, percent, whole
+from .display import Banner, Bar, Cell, Part, Sentence, Shown, Table, Value, decimal, percent, whole
 from .machines import NOT_RECORDED, gpu_words, measured_banner, missing_banner
 from .steps import Steps
 
@@ -115,7 +115,7 @@ class Profiled(Shown):
 
     def parts(self) -> list[Part]:
         shown = [one for one in (self.base, self) if one is not None]
-        parts: list[Part] = [part for one in shown for part in _banners(one, len(shown) > 1)]
+        parts: list[Part] = list(banners(shown))
         if all(one.missing for one in shown):
             return parts
         names = [one.stage for one in shown]
@@ -210,14 +210,22 @@ def _profiled(stage: Stage | str | Path, get: Callable[[], Profile]) -> Profiled
         return Profiled(name, None, source, str(missing))
 
 
-def _banners(one: Profiled, with_name: bool) -> Iterator[Part]:
-    name = f"{one.stage}: " if with_name else ""
-    if one.profile is None:
-        yield missing_banner(f"{name}{one.reason}")
-    elif one.profile.recorded:
-        yield measured_banner(f"{name}{one.profile.banner()}", recorded=True)
-    else:
-        yield measured_banner(f"{name}counted now on {gpu_words()}.", recorded=False)
+def banners(shown: Sequence[Profiled]) -> Iterator[Banner]:
+    """Where the counters of some stages come from; stages that come from one place share a banner."""
+    has_gpu = choose_machine("auto") == "gpu"
+    stages_of: dict[Banner, list[str]] = {}
+    for one in shown:
+        if one.profile is None:
+            found = missing_banner(one.reason if has_gpu else "There is no Hopper GPU here to count on.")
+        elif one.profile.recorded:
+            # Without a GPU there is no more to say about why it was not measured.
+            reason = one.profile.reason if has_gpu else ""
+            found = measured_banner(replace(one.profile, reason=reason).banner(), recorded=True)
+        else:
+            found = measured_banner(f"Counted now on {gpu_words()}.", recorded=False)
+        stages_of.setdefault(found, []).append(one.stage)
+    for found, stages in stages_of.items():
+        yield replace(found, words=f"Counters of {' and '.join(stages)}. {found.words}")
 
 
 def _counter_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
