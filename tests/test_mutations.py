@@ -29,11 +29,6 @@ PLAIN = {  # what a tile's layout would be if nobody had thought about banks
     "Do": "Rows<bf16, DV>",
     "Ds": "Rows<bf16, D>",
 }
-REDUNDANT = {
-    "s07": pytest.mark.xfail(
-        strict=True, reason="before its producer pass: a thread reads back only what it copied itself"
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,8 @@ def problem() -> Problem:
 
 @pytest.mark.parametrize(
     "stage",
-    [pytest.param(stage, marks=REDUNDANT.get(stage.id, ()), id=stage.id) for stage in STAGES],
+    STAGES,
+    ids=lambda stage: stage.id,
 )
 def test_every_synchronisation_and_every_layout_is_needed(stage: Stage, problem: Problem):
     changed = mutants(stage)

@@ -194,13 +194,14 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
     cp_async_wait<0>();
     __syncthreads();
+    // Lanes go down the rows: their stores fill core matrices, 128 contiguous bytes.
     if (tid < C * DV / 8) {
-      const u32 row = tid / (DV / 8), col = tid % (DV / 8) * 8;
+      const u32 row = tid % C, col = tid / C * 8;
       const uint4 piece = lds<uint4>(smem + Smem::RAW_DO + RawDoLayout<DV>::at(row, col));
       sts<uint4>(smem + Smem::DO + Do::at(row, col), piece);
     }
     if (tid < 64) {
-      const u32 row = tid % 32 / 2, col = tid % 2 * 8;
+      const u32 row = tid % C, col = tid % 32 / C * 8;
       const u32 from = (tid < 32 ? Smem::RAW_MQK : Smem::RAW_INV) + RawSmallLayout::at(row, col);
       const u32 to = (tid < 32 ? Smem::MQK : Smem::INV) + SmallLayout::at(row, col);
       sts<uint4>(smem + to, lds<uint4>(smem + from));
