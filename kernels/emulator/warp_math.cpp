@@ -22,43 +22,6 @@ void transpose_registers(MatrixArguments* const lanes[LANES]) {
     lanes[lane]->r[0] = matrix.get(lane, true);
 }
 
-static float low_half(u32 pair) { return __uint_as_float(pair << 16); }
-static float high_half(u32 pair) { return __uint_as_float(pair & 0xffff0000u); }
-
-void multiply(MmaArguments* const lanes[LANES]) {
-  constexpr u32 M = 16, N = 8, K = 16;
-  float a[M][K], b[K][N], c[M][N];
-  for (u32 lane = 0; lane < LANES; lane++) {
-    const MmaArguments& x = *lanes[lane];
-    const u32 group = lane / 4, pair = lane % 4 * 2;
-    for (u32 i = 0; i < 4; i++) {
-      const u32 row = group + i % 2 * 8, col = pair + i / 2 * 8;
-      a[row][col] = low_half(x.a[i]);
-      a[row][col + 1] = high_half(x.a[i]);
-    }
-    for (u32 i = 0; i < 2; i++) {
-      b[pair + i * 8][group] = low_half(x.b[i]);
-      b[pair + i * 8 + 1][group] = high_half(x.b[i]);
-    }
-    for (u32 i = 0; i < 4; i++)
-      c[group + i / 2 * 8][pair + i % 2] = x.c[i];
-  }
-  for (u32 row = 0; row < M; row++) {
-    float sum[N];
-    std::memcpy(sum, c[row], sizeof(sum));
-    for (u32 k = 0; k < K; k++) {
-      for (u32 col = 0; col < N; col++)
-        sum[col] += a[row][k] * b[k][col];
-    }
-    std::memcpy(c[row], sum, sizeof(sum));
-  }
-  for (u32 lane = 0; lane < LANES; lane++) {
-    const u32 group = lane / 4, pair = lane % 4 * 2;
-    for (u32 i = 0; i < 4; i++)
-      lanes[lane]->c[i] = c[group + i / 2 * 8][pair + i % 2];
-  }
-}
-
 // The lane that `lane` reads from; its own where the shuffle reaches past its group of `width` lanes.
 static u32 source_lane(u32 lane, const ShuffleArguments& x) {
   const int first = static_cast<int>(lane) / x.width * x.width, last = first + x.width - 1;

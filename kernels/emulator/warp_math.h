@@ -15,7 +15,7 @@ struct Matrix {
 };
 
 void transpose_registers(MatrixArguments* const lanes[LANES]);
-void multiply(MmaArguments* const lanes[LANES]);
+void multiply(MmaArguments* const lanes[LANES]);  // tensor_core.cpp
 // Lanes outside of `live` have returned. Returns a lane that reads from one of those, or LANES.
 u32 shuffle(ShuffleArguments* const lanes[LANES], u32 live);
 
