@@ -19,7 +19,7 @@ from . import records
 from .bench import run_in_child
 from .device import hopper
 from .errors import MachineUnavailable
-from .ladder import H20_SMS
+from .ladder import whole_and_h20
 from .source import KERNELS, StageSource
 from .tiling import CHUNK, HEAD_DIM
 
@@ -81,15 +81,17 @@ def moved(tile: NDArray[np.uint32], snapshot_dtype: str = "float32") -> NDArray[
     return written.reshape(-1, 4)
 
 
-def measure(sms: Sequence[int | None] = (None, H20_SMS)) -> records.Record:
-    """Measure on this computer's GPU, in a child process, for each number of SMs (None: all).
+def measure(sms: Sequence[int | None] | None = None) -> records.Record:
+    """Measure on this computer's GPU, in a child process, for each number of SMs.
+
+    sms: None takes the whole GPU and, if it is larger, a part as large as an H20.
 
     The record's content is {notes, parts: [{sms, twins: {type: {ns_per_tile, ci_ns, blocks, bytes_in,
     bytes_out, tb_per_s}}, mma: {tflops, ci_tflops, blocks}, clocks}]}. Raises MachineUnavailable without a
     Hopper GPU, KdaError if a kernel writes something else than it must.
     """
-    hopper()
-    measured = run_in_child("kda_learn.ceilings_child", {"sms": list(sms)})
+    sizes = whole_and_h20(hopper()) if sms is None else sms
+    measured = run_in_child("kda_learn.ceilings_child", {"sms": list(sizes)})
     where = records.Provenance(**measured.pop("provenance"))
     return records.Record(KIND, where, measured)
 

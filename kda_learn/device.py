@@ -115,6 +115,15 @@ def hopper(index: int = 0) -> Gpu:
     return gpu
 
 
+def has_hopper() -> bool:
+    """Whether `hopper` gives a GPU."""
+    try:
+        hopper()
+    except MachineUnavailable:
+        return False
+    return True
+
+
 def free_memory(gpu: Gpu) -> int:
     """Bytes of GPU memory that are free now. Makes this process's CUDA context, which takes some itself."""
     import cupy

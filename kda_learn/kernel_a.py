@@ -132,6 +132,17 @@ def article_v_split(sequences: int, heads: int, sms: int) -> int:
     return 4 if sequences * heads < sms else 1
 
 
+def measured_v_split(sequences: int, heads: int, sms: int) -> int | None:
+    """The VSplit by the rule that recorded times make (`kda_learn.split_v`), to set beside the article's.
+
+    None if nothing is recorded. `dstate_scan` does not use it.
+    """
+    from .split_v import recorded_rule
+
+    rule = recorded_rule()
+    return None if rule is None else rule.v_split(sequences * heads, sms)
+
+
 def snapshot_dtype_name(snapshot_dtype: torch.dtype | None) -> str:
     """ "float32" or "bfloat16"; None means float32. Raises BadInput for any other type."""
     import torch

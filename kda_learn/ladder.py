@@ -12,7 +12,7 @@ from typing import Any
 from . import records
 from .article import article_delta, article_us
 from .bench import CONFIGS, Config, measure
-from .device import hopper
+from .device import Gpu, has_hopper
 from .errors import MachineUnavailable
 from .stages import LADDER, STAGES, stage
 from .timing_statistics import Estimate, delta_estimate, median_estimate
@@ -57,13 +57,18 @@ def ladder(
     for config in configs:
         Config.parse(config)
     if live is None:
-        live = record is not None or _has_hopper()
+        live = record is not None or has_hopper()
     if not live:
         return recorded_ladder(names, configs, sms)
     (result,) = measured_ladders(names, configs, [sms], heads)
     if record is not None:
         _save(result, record)
     return result["ladder"]
+
+
+def whole_and_h20(gpu: Gpu) -> tuple[int | None, ...]:
+    """The numbers of SMs worth measuring on a GPU: all (None) and, if it has more, as many as the article's."""
+    return (None, H20_SMS) if gpu.sms > H20_SMS else (None,)
 
 
 def record_ladders(
@@ -97,6 +102,7 @@ def measured_ladders(
     for part in measured["parts"]:
         where = records.Provenance(**measured["provenance"] | {"sms": part["sms"]})
         runs = part["runs"]
+        notes = part.get("notes", measured["notes"])
         results.append(
             {
                 "provenance": where,
@@ -105,9 +111,11 @@ def measured_ladders(
                     "sms": where.sms,
                     "recorded": False,
                     "date": where.date,
-                    "banner": _banner(f"Measured now on an {where.gpu} with {where.sms} SMs.", measured),
+                    "banner": _banner(
+                        f"Measured now on an {where.gpu} with {where.sms} SMs.", measured | {"notes": notes}
+                    ),
                     "heads": measured["heads"],
-                    "notes": measured["notes"],
+                    "notes": notes,
                     "rows": rows(runs, stages),
                     "controls": [control(run) for run in runs],
                     "clocks": {run["config"]: run["clocks"] for run in runs},
@@ -134,7 +142,7 @@ def recorded_ladder(stages: Sequence[str], configs: Sequence[str], sms: int | No
         row["outdated"] = row["stage"] in outdated or row["base"] in outdated
     return record.content | {
         "recorded": True,
-        "banner": _banner(record.banner(), record.content),
+        "banner": _banner(record.banner(stages), record.content),
         "rows": shown,
     }
 
@@ -237,11 +245,3 @@ def _banner(text: str, measured: dict[str, Any]) -> str:
 
 def _save(result: dict[str, Any], path: Path) -> None:
     records.save(records.Record("ladder", result["provenance"], result["ladder"]), Path(path))
-
-
-def _has_hopper() -> bool:
-    try:
-        hopper()
-    except MachineUnavailable:
-        return False
-    return True

@@ -245,7 +245,7 @@ def test_a_measurement_asks_the_child_for_both_sizes(monkeypatch):
         asked.append((module, request))
         return content([(132, 24.0), (80, 27.5)]) | {"provenance": asdict(WHERE)}
 
-    monkeypatch.setattr(ceilings, "hopper", lambda: None)
+    monkeypatch.setattr(ceilings, "hopper", lambda: H200)
     monkeypatch.setattr(ceilings, "run_in_child", child)
     record = ceilings.measure()
     assert asked == [("kda_learn.ceilings_child", {"sms": [None, 78]})]

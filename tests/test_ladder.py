@@ -239,7 +239,7 @@ def measured(sms=(None,)):
 
 @pytest.fixture
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(ladder_module, "_has_hopper", lambda: False)
+    monkeypatch.setattr(ladder_module, "has_hopper", lambda: False)
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ def pretended_gpu(monkeypatch):
         requests.append((stages, configs, sms, heads))
         return measured(sms)
 
-    monkeypatch.setattr(ladder_module, "_has_hopper", lambda: True)
+    monkeypatch.setattr(ladder_module, "has_hopper", lambda: True)
     monkeypatch.setattr(ladder_module, "measure", measure)
     return requests
 
@@ -279,7 +279,7 @@ def test_recorded_and_shown_elsewhere(pretended_gpu, tmp_path, monkeypatch):
         "ladder-nvidia-h200-132sms.json",
         "ladder-nvidia-h200-80sms.json",
     ]
-    monkeypatch.setattr(ladder_module, "_has_hopper", lambda: False)
+    monkeypatch.setattr(ladder_module, "has_hopper", lambda: False)
     monkeypatch.setattr(records, "DATA", tmp_path)
     found = ladder(configs=[B32], sms=78)
     assert (found["sms"], found["recorded"], found["date"][:4]) == (80, True, "2026")
