@@ -117,9 +117,9 @@ def measure(
 
     A stage is given by its id, or with a VSplit or extra shared memory by the name of a Variant.
 
-    Returns {provenance, heads, notes, parts: [{sms, runs}]}; a run is {config, v_split, rounds, times_us:
-    {stage: one per round}, control, control_us, blocks_per_sm, rejected: {stage: reason}, clocks}. `ladder`
-    makes rows of it. Raises BadInput for a config or a number that does not fit, MachineUnavailable without a
+    Returns {provenance, heads, notes, parts: [{sms, runs, notes}]}; a run is {config, v_split, rounds,
+    times_us: {stage: one per round}, control, control_us, blocks_per_sm, rejected: {stage: reason}, clocks}.
+    `ladder` makes rows of it. Raises BadInput for a config or a number that does not fit, MachineUnavailable without a
     Hopper GPU.
     """
     for config in configs:

@@ -77,8 +77,11 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     parts = []
     for sms in request["sms"]:
         with part_of_gpu(sms, device) as part:
+            part_notes = list(notes)
             if sms is not None and part.sms != sms:
-                notes.append(f"{part.sms} SMs instead of {sms}: the driver cuts the GPU into such parts.")
+                part_notes.append(
+                    f"{part.sms} SMs instead of {sms}: the driver cuts the GPU into such parts."
+                )
             runs = [
                 time_config(
                     stages,
@@ -90,13 +93,13 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
                 )
                 for config in configs
             ]
-        parts.append({"sms": part.sms, "runs": runs})
+        parts.append({"sms": part.sms, "runs": runs, "notes": part_notes})
     ids = list(dict.fromkeys(Variant.parse(stage).stage for stage in stages))
     nvrtc = compile_stage(ids[0]).nvrtc
     return {
         "provenance": asdict(provenance(device, ids, nvrtc=nvrtc)),
         "heads": heads,
-        "notes": notes,
+        "notes": list(dict.fromkeys(note for part in parts for note in part["notes"])),
         "parts": parts,
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,16 +48,16 @@ class Record:
         present = digests(stage.id for stage in STAGES)
         return [stage for stage, recorded in self.provenance.digest.items() if present.get(stage) != recorded]
 
-    def banner(self) -> str:
+    def banner(self, stages: Collection[str] | None = None) -> str:
         """One or two sentences to put above the figures: that and where they were recorded, and what has
-        changed.
+        changed. stages: those whose figures are shown (None: all of the record).
         """
         where = self.provenance
         text = (
             f"Recorded on {where.date[:10]} on an {where.gpu} with {where.sms} SMs (driver {where.driver}, "
             f"CUDA {where.cuda}), not measured now."
         )
-        outdated = self.outdated()
+        outdated = [stage for stage in self.outdated() if stages is None or stage in stages]
         if outdated:
             text += f" Recorded from another version of the source: {', '.join(outdated)}."
         return text

@@ -103,8 +103,8 @@ class Blocks(Shown):
                 decimal(row.occupancy_pct, unit=" %"),
                 decimal(row.ms, 2),
                 interval(row.interval_ms, 2),
-                percent(row.delta_pct),
-                interval(row.delta_interval_pct, 1),
+                percent(row.delta_pct, 2),
+                interval(row.delta_interval_pct, 2),
             ]
             for row in self.rows
         ]
@@ -139,7 +139,7 @@ def measure_blocks(
         measured = measure_in_child([one.name for one in variants], [config], [sms], heads)
     (part,) = measured["parts"]
     where = measured["provenance"]
-    words = f"Measured now on an {where['gpu']} with {part['sms']} SMs. {_more(measured)}"
+    words = f"Measured now on an {where['gpu']} with {part['sms']} SMs. {_more(measured | part)}"
     rows = rows_of(part["runs"][0], variants)
     return Blocks(name, config, rows, measured_banner(words, recorded=False), recorded=False)
 
@@ -212,7 +212,7 @@ def record_blocks(
             "config": config,
             "heads": measured["heads"],
             "v_split": run["v_split"],
-            "notes": measured["notes"] + list(run["rejected"].values()),
+            "notes": part["notes"] + list(run["rejected"].values()),
             "rows": [asdict(row) for row in rows_of(run, variants)],
             "clocks": run["clocks"],
         }

@@ -11,6 +11,7 @@ from ..counters import COUNTERS
 from ..errors import BadInput, MachineUnavailable
 from ..profile import CONFIG, HEADS, Profile, recorded
 from ..profile import profile as profile_once
+from ..profile_rows import OP_CLASSES
 from ..run import choose_machine, kernel_path, stage_name
 from ..source import StageSource
 from .display import Banner, Bar, Cell, Part, Sentence, Shown, Table, Value, decimal, percent, whole
@@ -251,8 +252,11 @@ def _stall_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
 
 
 def _wavefront_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
+    """Loads and stores by the hardware's own counters, then the classes of machine instructions."""
     rows = [{row.name: row for row in one.profile.comparisons} if one.profile else {} for one in shown]
-    for name in dict.fromkeys(name for found in rows for name in found):
+    for name in ("loads", "stores", *OP_CLASSES):
+        if not any(name in found for found in rows):
+            continue
         cells: list[Value] = []
         for found in rows:
             row = found.get(name)
