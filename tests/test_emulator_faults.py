@@ -20,6 +20,11 @@ KINDS = {
     "missing_syncwarp_before_overwriting": "race within a warp",
     "shuffle_is_no_syncwarp": "race within a warp",
     "ldmatrix_is_no_syncwarp": "race within a warp",
+    "ldmatrix_then_store": "race within a warp",
+    "ldmatrix_then_copy": "race within a warp",
+    "ldmatrix_then_stmatrix": "race within a warp",
+    "stmatrix_then_store": "race within a warp",
+    "stmatrix_then_load": "race within a warp",
     "stmatrix_then_ldmatrix": "race within a warp",
     "barrier_skipped_by_a_warp": "different barriers",
     "missing_wait": "copy not waited for",
@@ -119,6 +124,16 @@ def test_a_fault_says_who_where_and_what_helps(planted):
     )
     assert {fault.line, fault.other_line} == lines_at_fault("missing_syncwarp_before_overwriting")
     assert fault.count == 62  # 31 lanes of two warps: the first lane stores before the others have loaded
+
+
+def test_a_warp_that_read_as_one_is_named_without_a_lane(planted):
+    (fault,) = launch(planted, "ldmatrix_then_store", broken=True, seed=0).faults
+    assert re.search(
+        r"\(sts\): .* lane 0 \(thread 0\) writes byte 0 of .*, "
+        r"which warp 0 read at faults.cu:\d+ \(ldmatrix.x1\), in no certain order: put __syncwarp\(\)",
+        fault.message,
+    )
+    assert fault.count == 32
 
 
 def test_the_same_seed_gives_the_same_report(planted):

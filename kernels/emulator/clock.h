@@ -31,16 +31,6 @@ class Clock {
     }
     return true;
   }
-  // ... or, at least, what one lane had done?
-  bool knows_any_lane(u32 agent, u32 time) const {
-    if (time <= all_lanes(agent))
-      return true;
-    for (u32 lane = 0; lane < LANES; lane++) {
-      if (lane_time(agent, lane) >= time)
-        return true;
-    }
-    return false;
-  }
   void join(const Clock& other) {
     raise_all(agents_, other.agents_);
     raise_all(lanes_, other.lanes_);

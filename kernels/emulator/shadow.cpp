@@ -24,20 +24,21 @@ bool Shadow::happened_before(u32 agent, u32 lanes, u32 time, const Access& now) 
   return now.clock->knows(agent, lanes, time);
 }
 
-// A warp makes ldmatrix and stmatrix as one: whoever is past one knows that its reads are done and its writes
-// have their place, so that a later write cannot overtake it. To read what stmatrix wrote takes more: only a
-// barrier or __syncwarp makes other lanes' writes visible.
+// What a warp does as one (ldmatrix, stmatrix) counts as done by every lane of it: PTX promises no order between
+// it and what another lane does on its own afterwards. Only a write that the same warp makes as one cannot
+// overtake it. To read what stmatrix wrote takes more: writes become visible to other lanes at __syncwarp or a
+// barrier.
 bool Shadow::happened_before(const Write& write, const Access& now, bool now_writes) {
-  if (now_writes && write.collective) {
-    return write.agent == now.warp || now.clock->knows_any_lane(write.agent, write.time);
-  }
+  const bool both_as_one = write.collective && now.collective && write.agent == now.warp;
+  if (both_as_one && now_writes)
+    return true;
   const u32 lanes = write.collective ? ~0u : 1u << write.lane;
   return happened_before(write.agent, lanes, write.time, now);
 }
 bool Shadow::happened_before(u32 warp, const Reads& reads, const Access& now) {
-  if (reads.collective && warp != now.warp && !now.clock->knows_any_lane(warp, reads.time))
-    return false;
-  return happened_before(warp, reads.lanes, reads.time, now);
+  const bool both_as_one = reads.collective && now.collective && warp == now.warp;
+  const u32 lanes = reads.collective && !both_as_one ? ~0u : reads.lanes;
+  return happened_before(warp, lanes, reads.time, now);
 }
 
 // ---- accesses ----
@@ -106,7 +107,7 @@ void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way)
         continue;
       reported = reads;
       const u32 others = warp == now.warp ? reads.lanes & ~(1u << now.lane) : reads.lanes;
-      const u32 lane = others ? __builtin_ctz(others) : 0;
+      const u32 lane = others ? __builtin_ctz(others) : LANES;
       report_race(warp, lane, reads.site, granule * GRANULE, now, "read", "writes");
     }
     readers_[granule] = 0;
@@ -151,9 +152,9 @@ void Shadow::report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access
   const bool same_warp = agent == now.warp;
   const char* kind = same_warp ? "race within a warp" : agent < warps_ ? "race" : "copy not waited for";
   recorder_.fault(kind, now.site, site, [&] {
-    const std::string before = agent < warps_
-                                   ? "warp " + std::to_string(agent) + " lane " + std::to_string(lane)
-                                   : std::string("a bulk copy");
+    std::string before = "a bulk copy";
+    if (agent < warps_)
+      before = "warp " + std::to_string(agent) + (lane < LANES ? " lane " + std::to_string(lane) : "");
     const char* cure = same_warp        ? "put __syncwarp() between them"
                        : agent < warps_ ? "put __syncthreads() between them"
                                         : "wait on its mbarrier first";

@@ -63,6 +63,7 @@ class Shadow {
 
   void report_read_of(const Write&, u32 offset, const Access& now);
   void report_under_way(const Write&, u32 offset, const Access& now, const char* does);
+  // lane: LANES if the warp read as one.
   void report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,
                    const char* does);
 };

@@ -60,6 +60,55 @@ GPU_FN void ldmatrix_is_no_syncwarp(const Case& c) {
     __syncwarp();
   sts<u32>(word(c, c.tid), x + y);  // at fault
 }
+// An ldmatrix of the warp, then a store of each lane to the bytes that it read: a lane that is ahead overwrites
+// what the others still want.
+GPU_FN void ldmatrix_then_store(const Case& c) {
+  if (c.warp == 1)
+    return;
+  const u32 x = ldmatrix_x1(c.smem + c.lane % 8 * 16);  // at fault
+  if (!c.broken)
+    __syncwarp();
+  sts<u32>(word(c, c.lane), x);  // at fault
+}
+GPU_FN void ldmatrix_then_copy(const Case& c) {
+  if (c.warp == 1)
+    return;
+  const u32 x = ldmatrix_x1(c.smem + c.lane % 8 * 16);  // at fault
+  if (!c.broken)
+    __syncwarp();
+  cp_async_ca<4>(word(c, c.lane), c.in + c.lane);  // at fault
+  cp_async_commit();
+  cp_async_wait<0>();
+  stg(c.out + c.tid, x);
+}
+// The warp stores as one, too: no lane can be ahead.
+GPU_FN void ldmatrix_then_stmatrix(const Case& c) {
+  if (c.warp == 1)
+    return;
+  const u32 x = ldmatrix_x1(c.smem + c.lane % 8 * 16);  // at fault
+  if (c.broken) {
+    sts<u32>(word(c, c.lane), x);  // at fault
+  } else {
+    stmatrix_x1(c.smem + c.lane % 8 * 16, x);
+  }
+}
+GPU_FN void stmatrix_then_store(const Case& c) {
+  if (c.warp == 1)
+    return;
+  stmatrix_x1(c.smem + c.lane % 8 * 16, c.lane);  // at fault
+  if (!c.broken)
+    __syncwarp();
+  sts<u32>(word(c, c.lane), c.lane);  // at fault
+}
+GPU_FN void stmatrix_then_load(const Case& c) {
+  if (c.warp == 1)
+    return;
+  stmatrix_x1(c.smem + c.lane % 8 * 16, c.lane);  // at fault
+  if (!c.broken)
+    __syncwarp();
+  const u32 x = lds<u32>(word(c, c.lane));  // at fault
+  stg(c.out + c.tid, x);
+}
 GPU_FN void stmatrix_then_ldmatrix(const Case& c) {
   if (c.warp == 1)
     return;
@@ -345,6 +394,11 @@ __global__ void __launch_bounds__(64) planted(const u32* in, u32* out, int which
     CASE(missing_syncwarp_before_overwriting)
     CASE(shuffle_is_no_syncwarp)
     CASE(ldmatrix_is_no_syncwarp)
+    CASE(ldmatrix_then_store)
+    CASE(ldmatrix_then_copy)
+    CASE(ldmatrix_then_stmatrix)
+    CASE(stmatrix_then_store)
+    CASE(stmatrix_then_load)
     CASE(stmatrix_then_ldmatrix)
     CASE(barrier_skipped_by_a_warp)
     CASE(missing_wait)
