@@ -70,6 +70,8 @@ def _parser() -> _Parser:
     made.add_argument("stages", nargs="*", metavar="STAGE", help="such as s12, or a .cu file of your own")
     made.add_argument("--all", action="store_true", help="every stage")
     made.add_argument("--machine", default="auto", help="auto, gpu or emulator (default: %(default)s)")
+    made.add_argument("--random", type=_positive, metavar="N", help="N random problems, not the standard set")
+    made.add_argument("--seed", type=_positive, help="of the first random problem (default: today's)")
     made = verb(
         "trace", verbs.trace, "Each line's shared-memory traffic in one tile of a stage, in wavefronts."
     )

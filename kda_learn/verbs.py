@@ -6,9 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import BadInput
+
+if TYPE_CHECKING:
+    from .check import CheckRow
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,7 @@ def stages(request: argparse.Namespace) -> Answer:
 
 def check(request: argparse.Namespace) -> Answer:
     """Whether stages may be trusted."""
-    from .check_set import check_stages
-    from .stages import STAGES
-
-    if request.all == bool(request.stages):
-        raise BadInput(
-            f"{'--all and' if request.all else 'neither --all nor'} stages were given: "
-            "name stages, such as s12, or give --all."
-        )
-    chosen = list(STAGES) if request.all else list(dict.fromkeys(request.stages))
-    checked = check_stages(chosen, machine=request.machine, report=_progress())
+    checked = _checked(request)
     machine = checked[0].machine
     passed = sum(row.ok for row in checked)
     rows = [asdict(row) for row in checked]
@@ -99,6 +93,30 @@ def check(request: argparse.Namespace) -> Answer:
     lines.append(f"{passed} of {len(rows)} checks passed on the {machine}.")
     data = {"machine": machine, "ok": passed == len(rows), "rows": rows}
     return Answer(data, "\n".join(lines), exit_code=0 if passed == len(rows) else 1)
+
+
+def _checked(request: argparse.Namespace) -> list[CheckRow]:
+    """The rows of the checks that were asked for: of the standard set, or of random problems."""
+    from .check_set import check_stages
+    from .robustness import check_random
+    from .stages import STAGES
+
+    named = list(dict.fromkeys(request.stages))
+    if request.all and named:
+        raise BadInput("--all and stages were given: name stages, such as s12, or give --all.")
+    if request.random is not None:
+        return check_random(
+            request.random,
+            first_seed=request.seed,
+            stages=named or STAGES,
+            machine=request.machine,
+            report=_progress(),
+        )
+    if request.seed is not None:
+        raise BadInput("--seed was given without --random: it chooses the first of the random problems.")
+    if not request.all and not named:
+        raise BadInput("neither --all nor stages were given: name stages, such as s12, or give --all.")
+    return check_stages(named or STAGES, machine=request.machine, report=_progress())
 
 
 def trace(request: argparse.Namespace) -> Answer:
