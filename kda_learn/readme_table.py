@@ -28,11 +28,10 @@ def ladder_table(record: Record | None) -> str:
             ]
         )
     where = record.provenance
-    outdated = record.outdated()
-    changed = f" The source of {', '.join(outdated)} has changed since." if outdated else ""
     lines = [
-        f"One launch at {CONFIG} with {record.content['heads']} heads, recorded on {where.date[:10]} on an {where.gpu} "
-        f"with {where.sms} SMs (driver {where.driver}, CUDA {where.cuda}); the change is against the base.{changed}",
+        f"One launch at {CONFIG} with {record.content['heads']} heads, recorded on {where.date[:10]} on an "
+        f"{where.gpu} with {where.sms} SMs (driver {where.driver}, CUDA {where.cuda}); the change is against the "
+        "base. `kda-learn ladder` says which sources have changed since.",
         "",
         "| stage | what it is | base | ms | change | article, H20 | verdict |",
         "|---|---|---|---|---|---|---|",
