@@ -89,7 +89,7 @@ def test_links_lead_to_pages():
 
 
 def test_a_link_to_nowhere_stops_the_build():
-    with pytest.raises(PluginError, match=r"s02_no_t1.ipynb links to 05_gone.ipynb"):
+    with pytest.raises(PluginError, match=r"s02_no_t1.ipynb links to 05_gone.ipynb, which is not there"):
         page_of(text("[gone](05_gone.ipynb)"))
 
 

@@ -1,4 +1,4 @@
-"""What one build of the site gathers: the pages of notebooks and kernels, and the explorers on them."""
+"""What one build of the site gathers: pages of notebooks and source files, and the explorers on them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from mkdocs.structure.files import File, InclusionLevel
 
 from kda_learn.widgets.explorer import SCRIPTS as EXPLORERS
 
-from .chapters import chapter_html, chapter_title
+from .chapters import chapter_html, chapter_title, links_of
 from .contents import Contents
 from .execution import run_all
-from .kernel_pages import kernel_html, kernel_sources, kernel_title
-from .links import NOTEBOOKS, Links, page_address
-from .surroundings import kernels_named, with_surroundings
+from .links import NOTEBOOKS, REPOSITORY, Links, page_address, target_of
+from .source_pages import kernel_sources, source_html, source_title
+from .surroundings import stages_named, with_surroundings
 from .widgets import SCRIPTS, Scripts
 
 
 class Build:
-    """Runs the notebooks when it is made. Sources are paths of notebooks and of kernel files."""
+    """Runs the notebooks when it is made.
+
+    Notebooks and kernels have a page, and so has every other file of the repository that a notebook links to.
+    """
 
     def __init__(self, config: MkDocsConfig) -> None:
         self.config = config
@@ -28,11 +31,18 @@ class Build:
         self.kernels = kernel_sources()
         self.scripts = Scripts()
         self.scripts.files["mount.js"] = (EXPLORERS / "mount.js").read_text(encoding="utf-8")
-        sources = [*self.notebooks, *self.kernels]
-        self.links = Links({path: self._file(page_address(path), "") for path in sources})
         self._executed = run_all(self.notebooks)
-        self.titles = {path: chapter_title(self._executed[path]) for path in self.notebooks} | {
-            path: kernel_title(path) for path in self.kernels
+        self._sources = {path: self._sources_of(path) for path in self.notebooks}
+        in_navigation = [*self.notebooks, *self.kernels]
+        others = {source for sources in self._sources.values() for source in sources} - set(in_navigation)
+        files = {path: self._file(page_address(path), "") for path in in_navigation}
+        files |= {
+            path: self._file(page_address(path), "", InclusionLevel.NOT_IN_NAV) for path in sorted(others)
+        }
+        self.links = Links(files)
+        self.titles = {
+            path: chapter_title(self._executed[path]) if path in self._executed else source_title(path)
+            for path in files
         }
 
     def files(self) -> list[File]:
@@ -48,18 +58,18 @@ class Build:
         return [self._file(f"{SCRIPTS}/{name}", text) for name, text in self.scripts.files.items()]
 
     def source(self, page: File) -> Path | None:
-        """The notebook or kernel that a page is made from; None for a page of site/."""
+        """The file that a page is made from; None for a page of site/."""
         return next((path for path, file in self.links.pages.items() if file is page), None)
 
     def page_html(self, source: Path, contents: Contents) -> str:
-        """The page of a notebook or kernel."""
+        """The page of a notebook or source file."""
         page = self.links.pages[source]
-        if source in self.kernels:
-            chapters = [path for path in self.notebooks if source in self._kernels_of(path)]
+        if source not in self._executed:
+            chapters = [path for path in self.notebooks if source in self._sources[path]]
             titles = {path: self.titles[path] for path in chapters}
-            return kernel_html(source, page, self.links, titles, contents)
+            return source_html(source, page, self.links, titles, contents)
         chapter = chapter_html(self._executed[source], source, page, self.links, self.scripts, contents)
-        return with_surroundings(chapter, source, page, self.links, self._kernels_of(source), contents)
+        return with_surroundings(chapter, source, page, self.links, self._sources[source], contents)
 
     def sections(self, folder: Path) -> dict[str, list[Path]]:
         """The sources in a folder, in order, by the heading of their section."""
@@ -69,11 +79,16 @@ class Build:
             found.setdefault(_heading(below[0] if len(below) > 1 else "shared"), []).append(path)
         return found
 
-    def _kernels_of(self, notebook: Path) -> list[Path]:
-        return kernels_named(self._executed[notebook])
+    def _sources_of(self, notebook: Path) -> list[Path]:
+        """The source files that a notebook is about: stages that it names, and files that it links to."""
+        executed = self._executed[notebook]
+        linked = (target_of(address, notebook) for address in links_of(executed))
+        files = [path for path in linked if path and path.is_relative_to(REPOSITORY) and path.is_file()]
+        sources = [*stages_named(executed), *(path for path in files if path.suffix != ".ipynb")]
+        return list(dict.fromkeys(sources))
 
-    def _file(self, address: str, content: str) -> File:
-        return File.generated(self.config, address, content=content, inclusion=InclusionLevel.INCLUDED)
+    def _file(self, address: str, content: str, inclusion: InclusionLevel = InclusionLevel.INCLUDED) -> File:
+        return File.generated(self.config, address, content=content, inclusion=inclusion)
 
 
 def _heading(folder: str) -> str:

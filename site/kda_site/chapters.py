@@ -38,6 +38,13 @@ def chapter_title(notebook: Mapping[str, Any]) -> str:
     raise PluginError("a notebook has no title: let its first cell start with '# '")
 
 
+def links_of(notebook: Mapping[str, Any]) -> list[str]:
+    """Where the links in the text of a notebook lead, as they are written there."""
+    texts = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+    inline = [child for text in texts for token in READER.parse(text) for child in token.children or []]
+    return [str(child.attrs["href"]) for child in inline if child.type == "link_open"]
+
+
 def chapter_html(
     notebook: Mapping[str, Any], source: Path, page: File, links: Links, scripts: Scripts, contents: Contents
 ) -> str:

@@ -47,6 +47,7 @@ def _run(path: Path, code: str) -> nbformat.NotebookNode:
             notebook,
             timeout=SECONDS,
             startup_timeout=SECONDS,
+            coalesce_streams=True,
             extra_arguments=["--log-level=ERROR"],  # or the kernel warns that others may listen
             resources={"metadata": {"path": folder}},
         )

@@ -19,11 +19,25 @@ ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#|//", re.IGNORECASE)
 
 
 def page_address(source: Path) -> str:
-    """The page of a notebook or kernel, as MkDocs names pages: "chapters/1-foundations/04_banks.md"."""
+    """The page of a file of the repository, as MkDocs names pages: "chapters/1-foundations/04_banks.md"."""
     if source.suffix == ".ipynb":
         return f"chapters/{source.relative_to(NOTEBOOKS).with_suffix('.md').as_posix()}"
     # The suffix stays in the name: a .cu and a .cuh may share the rest of theirs.
-    return f"kernels/{source.relative_to(KERNELS).as_posix()}.md"
+    if source.is_relative_to(KERNELS):
+        return f"kernels/{source.relative_to(KERNELS).as_posix()}.md"
+    return f"sources/{source.relative_to(REPOSITORY).as_posix()}.md"
+
+
+def target_of(address: str, notebook: Path) -> Path | None:
+    """The file that a link of a notebook leads to; None for a link out of the repository or within the page.
+
+    In a notebook a link is a path from the notebook's folder, so that it works in JupyterLab and where the
+    repository is shown.
+    """
+    if ELSEWHERE.match(address):
+        return None
+    path = unquote(address.partition("#")[0])
+    return Path(posixpath.normpath((notebook.parent / path).as_posix()))
 
 
 @dataclass(frozen=True)
@@ -37,18 +51,13 @@ class Links:
         return self.pages[source].url_relative_to(page) + anchor
 
     def from_notebook(self, address: str, notebook: Path, page: File) -> str:
-        """What a link of a notebook becomes on its page.
-
-        In a notebook a link is a path from the notebook's folder, so that it works in JupyterLab and where
-        the repository is shown. Raises PluginError for a path that leads to no page.
-        """
-        if ELSEWHERE.match(address):
+        """What a link of a notebook becomes on its page. Raises PluginError for a path that leads nowhere."""
+        target = target_of(address, notebook)
+        if target is None:
             return address
-        path, _, anchor = address.partition("#")
-        target = Path(posixpath.normpath((notebook.parent / unquote(path)).as_posix()))
         if target not in self.pages:
             raise PluginError(
-                f"{notebook.relative_to(REPOSITORY)} links to {address}, which is no page of the site: link "
-                "to another notebook or to a .cu or .cuh file of kernels/."
+                f"{notebook.relative_to(REPOSITORY)} links to {address}, which is not there: give the path "
+                "of a file of the repository, from the notebook's folder."
             )
-        return self.to(target, page, f"#{anchor}" if anchor else "")
+        return self.to(target, page, "".join(address.partition("#")[1:]))

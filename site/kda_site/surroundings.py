@@ -1,4 +1,4 @@
-"""What the site puts around a chapter: which kernels it is about, and how to run it."""
+"""What the site puts around a chapter: which source files it is about, and how to run it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .links import NOTEBOOKS, Links
 STAGE_NAME = re.compile(r"(?<![\w.])s\d\d[a-z]?(?!\w)")
 
 
-def kernels_named(notebook: Mapping[str, Any]) -> list[Path]:
+def stages_named(notebook: Mapping[str, Any]) -> list[Path]:
     """The stages that a notebook's own text and code name, in the order of the ladder."""
     named = {name for cell in notebook["cells"] for name in STAGE_NAME.findall(cell["source"])}
     return [stage.path for stage in STAGES if stage.id in named]
 
 
 def with_surroundings(
-    chapter: str, source: Path, page: File, links: Links, kernels: Sequence[Path], contents: Contents
+    chapter: str, source: Path, page: File, links: Links, sources: Sequence[Path], contents: Contents
 ) -> str:
     """The chapter with a line below its title and a part "Run it yourself" at its end."""
     anchor = contents.add(2, "Run it yourself")
-    named = [f'<a href="{links.to(path, page)}">{path.name}</a>' for path in kernels]
-    sources = f" Kernels in this chapter: {', '.join(named)}." if named else ""
+    named = [f'<a href="{links.to(path, page)}">{path.name}</a>' for path in sources]
+    about = f" Sources in this chapter: {', '.join(named)}." if named else ""
     line = (
         '<p class="how-made">The results on this page were computed on the CPU machine when the page was '
-        f'built. <a href="#{anchor}">Run it yourself</a>.{sources}</p>'
+        f'built. <a href="#{anchor}">Run it yourself</a>.{about}</p>'
     )
     title, end, rest = chapter.partition("</h1>")
     return f"{title}{end}{line}{rest}{_run_it_yourself(source, page, anchor)}"

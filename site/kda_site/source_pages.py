@@ -1,4 +1,4 @@
-"""A page for each kernel source: its first comment as prose, and the code with an anchor for each line."""
+"""The page of a source file: its first comment as prose, and the code with an anchor for each line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from pathlib import Path
 from mkdocs.structure.files import File
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import CudaLexer
+from pygments.lexer import Lexer
+from pygments.lexers import CudaLexer, TextLexer, get_lexer_for_filename
+from pygments.util import ClassNotFound
 
 from kda_learn.stages import STAGES, Stage
 
 from .contents import Contents
-from .links import KERNELS, Links
+from .links import KERNELS, REPOSITORY, Links
 
 LINE = re.compile(r'<span id="L-(\d+)">')
 INCLUDE = re.compile(r'(?<=<span class="cpf">)"([\w./]+\.cuh?)"')
@@ -35,20 +37,23 @@ def stage_of(source: Path) -> Stage | None:
     return next((stage for stage in STAGES if stage.path == source), None)
 
 
-def kernel_title(source: Path) -> str:
-    """The heading of a kernel's page."""
+def source_title(source: Path) -> str:
+    """The heading of a source's page."""
     stage = stage_of(source)
-    return f"{stage.id}: {stage.title}" if stage else source.relative_to(KERNELS).as_posix()
+    if stage:
+        return f"{stage.id}: {stage.title}"
+    return source.relative_to(KERNELS if source.is_relative_to(KERNELS) else REPOSITORY).as_posix()
 
 
-def kernel_html(
+def source_html(
     source: Path, page: File, links: Links, chapters: Mapping[Path, str], contents: Contents
 ) -> str:
     """The page of one source. `chapters`: the notebooks that name it, with their titles."""
     text = source.read_text(encoding="utf-8")
-    title = kernel_title(source)
-    anchor = contents.add(1, html.escape(title))
-    parts = [f'<h1 id="{anchor}">{html.escape(title)}</h1>', f"<p><code>kernels/{_name(source)}</code></p>"]
+    title = html.escape(source_title(source))
+    name = html.escape(source.relative_to(REPOSITORY).as_posix())
+    anchor = contents.add(1, title)
+    parts = [f'<h1 id="{anchor}">{title}</h1>', f"<p><code>{name}</code></p>"]
     stage = stage_of(source)
     parts.append(_stage_header(stage, page, links) if stage else _header(text))
     named = [f'<a href="{links.to(path, page)}">{html.escape(name)}</a>' for path, name in chapters.items()]
@@ -85,14 +90,14 @@ def _stage_link(stage: Stage, page: File, links: Links) -> str:
 
 
 def _header(text: str) -> str:
-    """The comment that opens a file, as paragraphs; what is set in from its lines stays as it stands."""
+    """The C++ comment that opens a file, as paragraphs; what is set in stays as it stands."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("//"):
             break
         lines.append(line.removeprefix("//").removeprefix(" "))
     parts = []
-    for paragraph in "\n".join(lines).split("\n\n"):
+    for paragraph in filter(None, "\n".join(lines).split("\n\n")):
         escaped = ADDRESS.sub(r'<a href="\g<0>">\g<0></a>', html.escape(paragraph))
         is_set_in = all(line.startswith("  ") for line in paragraph.splitlines())
         parts.append(f"<pre>{escaped}</pre>" if is_set_in else f"<p>{escaped}</p>")
@@ -102,7 +107,7 @@ def _header(text: str) -> str:
 def _code(source: Path, text: str, page: File, links: Links) -> str:
     """The coloured code. Line 12 has the anchor L12; files that it includes are links."""
     formatter = HtmlFormatter(cssclass="highlight source", wrapcode=True, linespans="L")
-    coloured = highlight(text, CudaLexer(stripnl=False), formatter)
+    coloured = highlight(text, _lexer(source), formatter)
     # A style sheet draws the number, so that it is neither copied nor searched with the code.
     number = r'<a href="#L\1" data-line="\1" aria-label="Line \1" tabindex="-1"></a>'
     coloured = LINE.sub(rf'<span id="L\1">{number}', coloured)
@@ -116,5 +121,11 @@ def _code(source: Path, text: str, page: File, links: Links) -> str:
     return INCLUDE.sub(link, coloured)
 
 
-def _name(source: Path) -> str:
-    return source.relative_to(KERNELS).as_posix()
+def _lexer(source: Path) -> Lexer:
+    """What colours a file, by its name; it keeps blank lines, or the numbers would not fit."""
+    if source.suffix in (".cu", ".cuh"):
+        return CudaLexer(stripnl=False)
+    try:
+        return get_lexer_for_filename(source.name, stripnl=False)
+    except ClassNotFound:
+        return TextLexer(stripnl=False)
