@@ -119,8 +119,8 @@ def measure(
 
     Returns {provenance, heads, notes, parts: [{sms, runs, notes}]}; a run is {config, v_split, rounds,
     times_us: {stage: one per round}, control, control_us, blocks_per_sm, rejected: {stage: reason}, clocks}.
-    `ladder` makes rows of it. Raises BadInput for a config or a number that does not fit, MachineUnavailable without a
-    Hopper GPU.
+    `ladder` makes rows of it. Raises BadInput for a config or a number that does not fit, MachineUnavailable
+    without a Hopper GPU.
     """
     for config in configs:
         Config.parse(config)

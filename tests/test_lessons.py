@@ -1,0 +1,295 @@
+"""The words of a notebook that need no measurement: what they hold, and how they show it."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from lesson_pages import fixed_colours, words
+
+import kda_learn
+from kda_learn import check, compile, diff, random_problem, run, trace
+from kda_learn.errors import BadInput, MachineUnavailable
+from kda_learn.lessons import cards, compiling, running
+from kda_learn.lessons.display import Bar, Cell, Sentence, Table, decimal, interval, percent, whole
+from kda_learn.stages import LADDER
+from kda_learn.wavefront_budget import load as budget
+
+
+@pytest.fixture(autouse=True)
+def cpu_machine(monkeypatch):
+    """No GPU is used, as where the site is built."""
+    monkeypatch.setenv("KDA_LEARN_MACHINE", "emulator")
+    import_module("kda_learn.run")._has_hopper_gpu.cache_clear()
+    yield
+    import_module("kda_learn.run")._has_hopper_gpu.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    """Skips where there is no NVRTC."""
+    try:
+        return import_module("kda_learn.compile").compile_stage("s02")
+    except MachineUnavailable as missing:
+        pytest.skip(str(missing))
+
+
+def shown(result) -> str:
+    """What the HTML says, after a look at its form and colours."""
+    html = result._repr_html_()
+    assert fixed_colours(html) == []
+    assert "\n\n" in repr(result) or len(list(result.parts())) == 1
+    return words(html)
+
+
+# ---- the words and the functions ----
+
+
+def test_every_word_can_be_had():
+    for name in kda_learn.__all__:
+        assert callable(getattr(kda_learn, name)), name
+
+
+def test_the_functions_of_a_program_stay_as_they_are():
+    """Importing a module of the same name does not take the word away, nor the other way round."""
+    for name in ("check", "compile", "profile", "run", "trace"):
+        module = import_module(f"kda_learn.{name}")
+        assert getattr(kda_learn, name).__module__.startswith("kda_learn.lessons"), name
+        if name != "trace":
+            assert getattr(module, name) is not getattr(kda_learn, name)
+
+
+def test_importing_the_package_loads_nothing_of_jupyter():
+    code = (
+        "import sys; from kda_learn import card, check, compile, diff, measure, profile, progress, trace; "
+        "print([name for name in ('anywidget', 'IPython', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# ---- run and check ----
+
+
+def test_run_takes_a_small_problem_by_default():
+    result = run("s12")
+    assert (result.stage, result.machine, result.ok) == ("s12", "emulator", True)
+    assert result.snapshots.shape == (3, 128, 128)
+    assert result.problem.name == "48 tokens"
+    text = shown(result)
+    assert text.startswith("CPU machine. Run now on this computer's processor")
+    assert "3 x 128 x 128" in text and "without a fault" in text
+
+
+def test_check_of_one_problem():
+    result = check("s12", random_problem(lengths=[20]))
+    assert result.ok and result.faults == [] and len(result.rows) == 1
+    assert [row.ok for row in result] == [True]
+    assert "passed" in shown(result)
+
+
+def test_check_without_a_problem_takes_the_standard_set(monkeypatch):
+    asked = []
+
+    def pretend(stage, problem, **options):
+        asked.append((stage, problem.name, options["v_split"], options["snapshot_dtype"]))
+        faults = ["wavefronts: too many"] if len(asked) == 2 else []
+        return import_module("kda_learn.check").CheckRow(
+            stage,
+            problem.name,
+            "emulator",
+            options["v_split"],
+            "float32",
+            0.0035,
+            0.0034,
+            0.01,
+            faults,
+            not faults,
+        )
+
+    monkeypatch.setattr(running, "check_once", pretend)
+    result = check("s12")
+    assert len(asked) == 5 and {split for _, _, split, _ in asked} == {1, 2, 4, 8}
+    assert not result.ok and result.faults == ["wavefronts: too many"]
+    text = shown(result)
+    assert "0.35%" in text and "failed" in text and "wavefronts: too many" in text
+
+
+def test_a_checked_gpu_says_what_it_does_not_see():
+    result = running.Checked("s12", "gpu", [])
+    assert "found by the CPU machine" in words(result._repr_html_())
+
+
+# ---- diff ----
+
+
+def test_diff_has_the_counts_of_the_plain_one():
+    plain = import_module("kda_learn.stages").diff("s12")
+    result = diff("s12")
+    assert (result.stage, result.base, result.code_lines) == ("s12", "s11", plain.code_lines)
+    assert (result.hunks, result.text) == (plain.hunks, plain.text)
+    text = shown(result)
+    assert f"{plain.code_lines} changed lines of code in {len(plain.hunks)} hunks" in text
+
+
+def test_words_that_differ_are_marked_and_numbers_of_lines_are_right():
+    html = diff("s12").only(1)._repr_html_()
+    assert "QK_STRIDE = <b>136</b>;" in html and "QK_STRIDE = <b>130</b>;" in html
+    source = import_module("kda_learn.stages").stage("s12").source
+    line = next(number for number, text in enumerate(source.lines, 1) if "QK_STRIDE = 130" in text)
+    assert f'<span class="kda-add"><span class="kda-line">{line}</span>+' in html
+
+
+def test_a_part_of_a_diff():
+    whole_diff = diff("s02")
+    part = whole_diff.only("combine")
+    assert 0 < len(part.places) < len(whole_diff.places)
+    assert all("combine" in place.sections for place in part.places)
+    assert f"Shown: {len(part.places)} of {len(whole_diff.places)} hunks" in shown(part)
+    with pytest.raises(BadInput, match=r"'nowhere' was given.*give a number up to \d+, .*'combine'"):
+        whole_diff.only("nowhere")
+
+
+@pytest.mark.parametrize("stage", [rung.id for rung in LADDER if rung.base])
+def test_every_diff_is_well_formed(stage):
+    assert shown(diff(stage)).startswith(f"{diff(stage).base} to {stage}:")
+
+
+def test_a_diff_that_cannot_be():
+    with pytest.raises(BadInput, match="has no base"):
+        diff("s00")
+
+
+# ---- compile ----
+
+
+def test_compile_beside_another_stage(compiler):
+    result = compile("s02", "s01")
+    assert result.registers == compiler.registers and result.spill_bytes == 0
+    assert result.shared_memory == 50_752
+    assert (result.blocks_per_sm, result.base.blocks_per_sm) == (4, 1)
+    assert "shared memory" in result.limited_by
+    text = shown(result)
+    assert "s01 s02" in text and "116,288 50,752" in text
+
+
+def test_the_histogram_counts_opcodes(compiler):
+    histogram = compile("s03a", "s02").sass_histogram()
+    assert histogram["LDSM"] > 0 and histogram.counts[0].get("LDSM", 0) == 0
+    assert histogram["HMMA"] >= 40 and histogram["nothing"] == 0
+    assert "ldmatrix" in shown(histogram)
+
+
+def test_opcodes_are_counted_without_their_modifiers():
+    class One:
+        def __init__(self, opcode):
+            self.opcode = opcode
+
+    assert compiling.opcodes([One("LDS.U16"), One("LDS"), One("BAR.SYNC.DEFER_BLOCKING")]) == {
+        "LDS": 2,
+        "BAR": 1,
+    }
+
+
+# ---- trace ----
+
+
+def test_trace_agrees_with_the_budget():
+    result = trace("s12")
+    assert result.wavefronts() == sum(budget()["per_tile"]["s12"].values())
+    assert result.wavefronts("r1 store") == sum(
+        count for name, count in budget()["per_tile"]["s12"].items() if name.startswith("r1: store")
+    )
+
+
+def test_what_a_trace_counts_of_some_accesses():
+    result = trace("s02")
+    assert result.wavefronts("store kr") == 1024
+    assert result.traffic("KR store").least == 64
+    assert result.excess("store kr") == 960
+    assert result.wavefronts(kind="store", region="kr", section="r1") == 1024
+    assert (
+        result.wavefronts("load") + result.wavefronts("store") + result.wavefronts("copy")
+        == result.wavefronts()
+    )
+    assert len(result) == len(list(result)) == len(import_module("kda_learn.tile_trace").trace("s02"))
+    assert result[0].line > 0
+
+
+def test_a_trace_beside_another():
+    text = shown(trace("s03b", "s03a"))
+    assert "wavefronts s03a excess s03b excess" in text
+    assert "load QD 2,048 1,792 256 0" in text
+
+
+def test_a_trace_alone_and_by_line():
+    assert "store KR 64 1,024 64 960" in shown(trace("s02"))
+    lines = trace("s02").by_line("store", top=3)
+    assert len(lines.rows) == 3 and all(row.kind == "store" for row in lines.rows)
+    assert "sts" in shown(lines)
+
+
+def test_one_access_of_a_trace():
+    access = trace("s02").access("store kr")
+    assert (access["op"], access["region"], access["section"]) == ("sts", "KR", "r1")
+    assert len(access["addresses"]) == 32
+    assert trace("s02").access(line=access["line"])["line"] == access["line"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda one: one.wavefronts("store nothing"), "'nothing' was given.*give .*kr"),
+        (lambda one: one.wavefronts(colour="red"), "colour= was given: choose"),
+        (lambda one: one.access("copy", line=1), "has no access that is all of this"),
+    ],
+)
+def test_accesses_that_are_not_there(ask, message):
+    with pytest.raises(BadInput, match=message):
+        ask(trace("s02"))
+
+
+# ---- card ----
+
+
+def test_a_card_says_what_cannot_be_had_here(monkeypatch):
+    def missing(*arguments):
+        raise MachineUnavailable("There is no compiler here.")
+
+    monkeypatch.setattr(cards, "compile", missing)
+    monkeypatch.setattr(cards, "trace", missing)
+    card = cards.card("s02")
+    assert (card.this.build, card.this.trace, card.gaps) == (None, None, ["There is no compiler here."])
+    text = shown(card)
+    assert "registers a thread not possible here not possible here" in text
+    assert "Not possible here. There is no compiler here." in text
+
+
+# ---- what everything is made of ----
+
+
+def test_a_table_as_text_and_as_html():
+    table = Table(
+        ["name", "count", "bar", "tone"], [["<a>", whole(1234), Bar(0.5, 0.25), Cell("ok", "good")]]
+    )
+    assert table.text().splitlines()[0].startswith("name  count")
+    assert "<a>   1,234  ##########!!!!!" in table.text()
+    assert words(table.html()) == "name count bar tone <a> 1,234 ok"
+    assert "&lt;a&gt;" in table.html()
+    assert 'tabindex="0"' in table.html()  # a box that scrolls can be reached by the keyboard
+
+
+def test_columns_of_numbers_stand_to_the_right():
+    html = Table(["", "n", "words"], [["a", None, "x"], ["b", 3, "y"]]).html()
+    assert html.count('class="kda-right"') == 3
+    assert Table(["a", "b"], [["x", None]]).without_blanks().headers == ["a"]
+
+
+def test_numbers():
+    cells = [decimal(1234.567, 2), percent(-3.14159), interval((1, 2.25)), whole(None), percent(None)]
+    assert [cell.value for cell in cells] == ["1,234.57", "-3.1 %", "1.0 to 2.2", "", ""]
+    assert Sentence("a & b").html() == '<p class="kda-sentence">a &amp; b</p>'
+
+
+def test_an_error_in_a_notebook_is_one_sentence():
+    assert BadInput("Give another.")._render_traceback_() == ["BadInput: Give another."]
