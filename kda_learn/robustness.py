@@ -53,7 +53,6 @@ def seeds_of(day: date) -> int:
 def random_case(seed: int, stages: Sequence[Stage | str | Path] = STAGES) -> RandomCase:
     """The case of one seed, its stage drawn from `stages`. The problem's name says what it holds."""
     random = np.random.default_rng(seed)
-    stage = stages[random.integers(len(stages))]
     varlen = bool(random.integers(2))
     sequences = int(random.integers(1, MOST_SEQUENCES + 1))
     lengths = [_length(random) for _ in range(sequences)]
@@ -69,6 +68,9 @@ def random_case(seed: int, stages: Sequence[Stage | str | Path] = STAGES) -> Ran
     )
     v_split = int(random.choice(V_SPLITS))
     snapshot_dtype = str(random.choice(["float32", "bfloat16"]))
+    stage = stages[
+        random.integers(len(stages))
+    ]  # last, so that the problem is the same whatever the stages are
     return RandomCase(seed, stage, Case(problem, v_split, snapshot_dtype))
 
 

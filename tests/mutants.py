@@ -45,7 +45,7 @@ class Mutant:
 
     def write(self) -> Path:
         """The file of this mutant, always in the same place: the emulator then finds what it built before."""
-        path = cache_folder("mutants") / f"{self.stage.id}_line{self.line}.cu"
+        path = cache_folder("mutants") / f"{self.stage.id}_{self.line}.cu"
         write_atomically(path, self.text.encode())
         return path
 
@@ -68,6 +68,12 @@ def with_plain_layouts(stage: Stage) -> dict[str, Mutant]:
         if _with_numbers(match["layout"], stage) != _with_numbers(plain, stage):
             found[match["name"]] = _changed(stage, match, f"using {match['name']}Layout = {plain};")
     return found
+
+
+def replaced(stage: Stage, before: str, after: str) -> Mutant:
+    """A piece of text, which must be there once, replaced by another."""
+    (match,) = re.finditer(re.escape(before), stage.source.text)
+    return _changed(stage, match, after)
 
 
 def _changed(stage: Stage, match: re.Match[str], replacement: str) -> Mutant:

@@ -1,0 +1,294 @@
+"""Kernel A on inputs that nobody thought of, and on poisoned ones: what is wrong must not spread."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
+
+import numpy as np
+import pytest
+from mutants import replaced
+
+from kda_learn.cli import main
+from kda_learn.errors import BadInput
+from kda_learn.problem import STRONG_GATE, WEAK_GATE, Problem, random_problem
+from kda_learn.robustness import LONGEST, check_random, random_case, seeds_of
+from kda_learn.run import Result, run
+from kda_learn.stages import STAGES, Stage, stage
+
+FIRST_SEED = seeds_of(date(2026, 11, 29))
+"""Of the random problems of every test run, which stay the same; `check --random` has others every day."""
+
+EVERY_RUN = 20
+EMULATOR = {"machine": "emulator"}
+VARIANTS = {False: {"v_split": 1}, True: {"v_split": 2, "snapshot_dtype": "bfloat16"}}
+"""By varlen: those that other tests build as well."""
+
+every_stage = pytest.mark.parametrize("rung", STAGES, ids=lambda rung: rung.id)
+
+
+def same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two float32 arrays agree bit for bit, NaN included."""
+    return np.array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+# ---- random problems ----
+
+
+def test_twenty_random_problems():
+    """Lengths with tails, fixed and varlen, heads, gates, VSplit, snapshot types and stages as they come."""
+    rows = check_random(EVERY_RUN, first_seed=FIRST_SEED, **EMULATOR)
+    wrong = [
+        f"kda-learn check --random 1 --seed {FIRST_SEED + index}: {row.stage}, VSplit {row.v_split}, "
+        f"{row.snapshot_dtype}, {row.problem}: {row.faults}"
+        for index, row in enumerate(rows)
+        if not row.ok
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_the_random_problems_cover():
+    made = [random_case(FIRST_SEED + index) for index in range(200)]
+    problems = [one.case.problem for one in made]
+    assert {one.stage.id for one in made} == {rung.id for rung in STAGES}
+    assert {one.case.v_split for one in made} == {1, 2, 4, 8}
+    assert {one.case.snapshot_dtype for one in made} == {"float32", "bfloat16"}
+    assert {problem.cu_seqlens is None for problem in problems} == {True, False}
+    assert {problem.dht is None for problem in problems} == {True, False}
+    assert {problem.heads for problem in problems} == {1, 2, 3}
+    assert {problem.sequences for problem in problems} == {1, 2, 3, 4}
+    lengths = {length for problem in problems for length in problem.lengths}
+    assert {0, 1, 15, 16, 17} <= lengths <= set(range(LONGEST + 1))
+    decays = [float(np.median(np.exp2(problem.gc[:, -1]))) for problem in problems if problem.total_tiles]
+    assert min(decays) < 1e-6 and max(decays) > 0.95
+
+
+def test_a_seed_is_a_case_whatever_the_stages_are():
+    first, again, of_one = random_case(7), random_case(7), random_case(7, ["s12"])
+    assert first.case.problem.name == again.case.problem.name == of_one.case.problem.name
+    assert np.array_equal(first.case.problem.q, of_one.case.problem.q)
+    assert (first.case.v_split, of_one.stage) == (of_one.case.v_split, "s12")
+    assert seeds_of(date(2026, 11, 29)) == 20261129000
+
+
+def test_random_problems_on_demand(capsys):
+    assert main(["check", "s12", "--random", "2", "--seed", "20261129004", "--machine", "emulator"]) == 0
+    text = capsys.readouterr().out
+    assert "2 of 2 checks passed on the emulator." in text
+    assert "20261129005" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--seed", "3"], "--seed was given without --random"),
+        (["--random", "0"], "'0' is no whole number of at least 1"),
+        (["s99", "--random", "1"], "stage 's99' was given"),
+        (["s12", "--all", "--random", "1"], "--all and stages were given"),
+    ],
+)
+def test_requests_that_do_not_fit(arguments: list[str], said: str, capsys):
+    assert main(["check", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_check_random_says_what_does_not_fit():
+    for arguments in ({"count": 0}, {"count": 1, "stages": []}, {"count": 1, "first_seed": -1}):
+        with pytest.raises(BadInput, match="give a count of 1 or more, a seed of 0 or more, and a stage"):
+            check_random(**arguments, **EMULATOR)
+
+
+# ---- one poisoned element ----
+
+LENGTHS = [20, 36, 4, 33]
+HEADS = 3
+BAD = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
+
+
+@dataclass(frozen=True)
+class Poison:
+    """Where one bad element of one input goes: into this sequence and head, and there into this tile."""
+
+    array: str
+    sequence: int
+    head: int
+    tile: int  # of the sequence
+    column: int | None = None  # of dS that it may reach; None: all
+
+    @property
+    def columns(self) -> slice:
+        """The same as a slice."""
+        return slice(None) if self.column is None else slice(self.column, self.column + 1)
+
+
+SPOTS = [
+    Poison("q", 0, 0, 0),
+    Poison("k", 0, 1, 1),
+    Poison("gc", 0, 2, 0),
+    Poison("beta", 1, 0, 1),
+    Poison("inv", 1, 1, 1),
+    Poison("mqk", 1, 2, 2),
+    Poison("do", 3, 0, 1, 77),
+    Poison("dht", 3, 1, 2, 100),
+]
+"""Every input once, each in a sequence and head of its own; the others of the 12 stay clean."""
+
+
+@cache
+def clean_problem(varlen: bool) -> Problem:
+    """Sequences with tails, neighbours in memory."""
+    lengths = LENGTHS if varlen else [20] * 4
+    return random_problem(lengths=lengths, heads=HEADS, varlen=varlen, gate=WEAK_GATE)
+
+
+def poisoned(problem: Problem, value: float) -> Problem:
+    """The problem with one bad element per spot."""
+    arrays = {spot.array: getattr(problem, spot.array).copy() for spot in SPOTS}
+    bf16 = int(np.float32(value).view(np.uint32) >> 16)
+    for spot in SPOTS:
+        array = arrays[spot.array]
+        tile = min(spot.tile, int(problem.tiling.tile_counts[spot.sequence]) - 1)
+        token = int(problem.tiling.token_base[spot.sequence]) + 16 * tile + 2
+        workspace = spot.head * problem.total_tiles + int(problem.tiling.tile_base[spot.sequence]) + tile
+        index = {
+            "q": (token, spot.head, 5),
+            "k": (token, spot.head, 127),
+            "do": (token, spot.head, 77),
+            "gc": (workspace, 2, 64),
+            "beta": (spot.head, token),
+            "inv": (workspace, 2, 1),
+            "mqk": (workspace, 2, 1),
+            "dht": (spot.sequence, spot.head, 50, 100),
+        }[spot.array]
+        array[index] = bf16 if array.dtype == np.uint16 else value
+    return replace(problem, **arrays)
+
+
+@cache
+def clean_run(name: str, varlen: bool) -> Result:
+    """A stage's run on the clean problem."""
+    return run(name, clean_problem(varlen), **VARIANTS[varlen], **EMULATOR)
+
+
+def reach(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Which elements of the snapshots and of ds0 the poison may reach, as bool arrays of their shapes.
+
+    The scan goes from the last tile to the first: a snapshot is taken before its tile is worked on, so poison
+    in a tile shows from the tile before on. dht shows in all. do and dht stay in their column v of dS.
+    """
+    snapshots = np.zeros((problem.heads, problem.total_tiles, 128, 128), bool)
+    ds0 = np.zeros((problem.sequences, problem.heads, 128, 128), bool)
+    for spot in SPOTS:
+        tiles = problem.tiling.tiles_of(spot.sequence)
+        tile = min(spot.tile, len(tiles) - 1)
+        shown = tiles if spot.array == "dht" else tiles[:tile]
+        snapshots[spot.head, list(shown), :, spot.columns] = True
+        ds0[spot.sequence, spot.head, :, spot.columns] = True
+    return snapshots.reshape(-1, 128, 128), ds0
+
+
+def check_containment(name: str, value: float, varlen: bool) -> None:
+    """Poison arrives, and nowhere else does a single bit change."""
+    problem = clean_problem(varlen)
+    clean, bad = clean_run(name, varlen), run(name, poisoned(problem, value), **VARIANTS[varlen], **EMULATOR)
+    assert clean.faults == bad.faults == []
+    reached = reach(problem)
+    for before, after, may in zip(
+        (clean.snapshots, clean.ds0), (bad.snapshots, bad.ds0), reached, strict=True
+    ):
+        assert same_bits(before[~may], after[~may])
+    for spot in SPOTS:
+        matrix = bad.ds0[spot.sequence, spot.head]
+        assert not np.isfinite(matrix[:, spot.columns]).all(), spot
+
+
+@pytest.mark.parametrize("value", BAD)
+def test_one_bad_element_stays_inside_its_sequence_and_head(value: str):
+    """In every stage, at fixed length: the next sequence's tokens lie right behind a tail."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda rung: check_containment(rung.id, BAD[value], varlen=False), STAGES))
+
+
+@pytest.mark.parametrize("name", ["s00", "s02", "s07", "s12"])
+def test_one_bad_element_stays_inside_in_a_varlen_batch(name: str):
+    check_containment(name, np.nan, varlen=True)
+
+
+# ---- outputs ----
+
+
+@every_stage
+def test_every_stage_gives_the_bits_of_s12_and_writes_every_element(rung: Stage):
+    """The outputs begin as NaN; `run` names elements that still are, and writes outside of them."""
+    for varlen in VARIANTS:
+        first, this = clean_run("s12", varlen), clean_run(rung.id, varlen)
+        assert this.faults == []
+        assert same_bits(first.snapshots, this.snapshots)
+        assert same_bits(first.ds0, this.ds0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("stg(ds0 + state", "stg(ds0 + 1 + state", "out of bounds"),
+        ("stg(ds0 + state", "stg(ds0 - 1 + state", "out of bounds"),
+        ("= snapshots + tile * D * D", "= snapshots + 2 + tile * D * D", "out of bounds"),
+        ("= snapshots + tile * D * D", "= snapshots - 2 + tile * D * D", "out of bounds"),
+    ],
+)
+def test_a_write_beside_an_output_is_seen(before: str, after: str, said: str):
+    """All around an output lie bytes that no kernel may touch: one element too far is a fault."""
+    path = replaced(stage("s12"), before, after).write()
+    faults = run(path, random_problem(lengths=[16]), **EMULATOR).faults
+    assert any(fault.startswith(said) for fault in faults), faults
+    assert any("were never written" in fault for fault in faults), faults
+
+
+# ---- a varlen batch is its sequences ----
+
+
+def alone(problem: Problem, sequence: int) -> Problem:
+    """One sequence of a batch as a problem of its own, of fixed length."""
+    tiling = problem.tiling
+    tokens = slice(int(tiling.token_base[sequence]), int(tiling.token_base[sequence + 1]))
+    tiles = list(tiling.tiles_of(sequence))
+
+    def workspace(array: np.ndarray) -> np.ndarray:
+        per_head = array.reshape(problem.heads, problem.total_tiles, *array.shape[1:])[:, tiles]
+        return np.ascontiguousarray(per_head.reshape(-1, *array.shape[1:]))
+
+    return Problem(
+        q=problem.q[tokens],
+        k=problem.k[tokens],
+        gc=workspace(problem.gc),
+        beta=np.ascontiguousarray(problem.beta[:, tokens]),
+        inv=workspace(problem.inv),
+        mqk=workspace(problem.mqk),
+        do=problem.do[tokens],
+        dht=problem.dht[sequence : sequence + 1],
+        cu_seqlens=None,
+        sequences=1,
+        scale=problem.scale,
+    )
+
+
+@every_stage
+def test_a_varlen_batch_is_its_sequences_run_alone(rung: Stage):
+    """Bit for bit, though alone they take another variant of the kernel: fixed length, VSplit 1, fp32."""
+    problem = clean_problem(varlen=True)
+    together = clean_run(rung.id, varlen=True)
+    snapshots = together.snapshots.reshape(HEADS, -1, 128, 128)
+    for sequence in range(problem.sequences):
+        single = run(rung, alone(problem, sequence), **VARIANTS[False], **EMULATOR)
+        tiles = list(problem.tiling.tiles_of(sequence))
+        assert same_bits(single.snapshots, snapshots[:, tiles].reshape(-1, 128, 128))
+        assert same_bits(single.ds0[0], together.ds0[sequence])
+
+
+@pytest.mark.parametrize("gate", [WEAK_GATE, STRONG_GATE])
+def test_a_run_can_be_had_again(gate: float):
+    problem = random_problem(lengths=[30, 30], heads=2, gate=gate)
+    first, *others = (run("s12", problem, seed=seed, **EMULATOR) for seed in (0, 0, 1, 2))
+    for other in others:
+        assert same_bits(first.snapshots, other.snapshots) and same_bits(first.ds0, other.ds0)
