@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .setup import plan
-from .setup.machine import Facts, GpuFacts
+from .setup.machine import CPU_MACHINE_SYSTEMS, Facts, GpuFacts
 from .stages import Stage
 
 GIGABYTE = 10**9
@@ -139,9 +139,13 @@ def of_nvrtc(facts: Facts) -> Finding:
 
 def of_compiler(facts: Facts) -> Finding:
     if facts.cpu_machine:
-        return Finding("C++ compiler", "ok", f"{facts.compiler} builds the kernels for the CPU machine.")
-    if facts.system != "Linux":
-        sentence = f"The CPU machine runs on Linux, and this is {facts.system}."
+        sentence = f"{facts.compiler} builds the kernels for the CPU machine."
+        if facts.system == "Darwin":
+            sentence += " It is written for macOS, too, but we have not run it there yet."
+            return Finding("C++ compiler", "limited", sentence, "If it fails, use Linux in a container.")
+        return Finding("C++ compiler", "ok", sentence)
+    if facts.system not in CPU_MACHINE_SYSTEMS:
+        sentence = f"The CPU machine runs on Linux and macOS, and this is {facts.system}."
     else:
         sentence = "No C++20 compiler: the CPU machine cannot run, so no trace and no check without a GPU."
     return Finding("C++ compiler", "missing", sentence, plan.cpu_machine_advice(facts))

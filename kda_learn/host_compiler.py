@@ -31,6 +31,11 @@ _FLAGS = (
     "-ffp-contract=off",  # the same results on every CPU
     "-fstack-clash-protection",  # a large local array must not jump over the guard page
 )
+# A library is found under its name alone beside the one that needs it, so that the cache can move.
+if sys.platform == "darwin":
+    _NAME, _BESIDE = "-Wl,-install_name,@rpath/", "-Wl,-rpath,@loader_path"
+else:
+    _NAME, _BESIDE = "-Wl,-soname,", "-Wl,-rpath,$ORIGIN"
 _RUNTIME_DEFINES: tuple[str, ...] = ()  # tests put EMULATOR_UCONTEXT here
 
 _HOST = """\
@@ -52,11 +57,11 @@ extern "C" const emulator::ParameterType* emulator_parameters(u32* count) {{
 def compiler() -> str:
     """The command that compiles C++: $CXX if set, else the first of g++, clang++ and c++ there is.
 
-    Raises MachineUnavailable if there is none, and on systems other than Linux.
+    Raises MachineUnavailable if there is none, and on systems other than Linux and macOS.
     """
-    if sys.platform != "linux":
+    if sys.platform not in ("linux", "darwin"):
         raise MachineUnavailable(
-            f"the emulator runs on Linux, and this is {sys.platform}: use a Linux container or WSL."
+            f"the emulator runs on Linux and macOS, and this is {sys.platform}: use WSL or a Linux container."
         )
     wanted = os.environ.get("CXX")
     for command in [wanted] if wanted else _CANDIDATES:
@@ -66,8 +71,8 @@ def compiler() -> str:
             return shlex.join([found, *shlex.split(command)[1:]])
     given = f"$CXX is {wanted!r}, which is not here" if wanted else "there is no C++ compiler here"
     raise MachineUnavailable(
-        f"{given}, and the emulator needs one: install g++ or clang (Debian, Ubuntu: apt install g++), "
-        "or set CXX to one."
+        f"{given}, and the emulator needs one: install g++ or clang (Debian, Ubuntu: apt install g++; "
+        "macOS: xcode-select --install), or set CXX to one."
     )
 
 
@@ -101,7 +106,7 @@ def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Pa
     path = _cache_folder() / f"{source.stem}-{key}.so"
     if not path.exists():
         host = _HOST.format(source=source, entry=entry)
-        link = ["-x", "none", str(runtime), "-Wl,-rpath,$ORIGIN"]
+        link = ["-x", "none", str(runtime), _BESIDE]
         log = _compile(path, [*flags, "-x", "c++", "-", *link], host)
         if log is not None:
             raise CompileError(f"the C++ compiler refuses the kernel: {_first_error(log)}", log)
@@ -113,11 +118,10 @@ def _compile(path: Path, arguments: list[str], text: str) -> str | None:
 
     Returns what the compiler says if it fails. Raises MachineUnavailable if the disk is the reason.
     """
-    name = f"-Wl,-soname,{path.name}"  # without a folder, so that the cache can move
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
             unfinished = Path(folder) / path.name
-            command = [*shlex.split(compiler()), "-o", str(unfinished), name, *arguments]
+            command = [*shlex.split(compiler()), "-o", str(unfinished), _NAME + path.name, *arguments]
             done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
             if done.returncode == 0:
                 os.replace(unfinished, path)

@@ -112,7 +112,14 @@ def test_a_mac_says_that_nothing_is_compiled_for_a_gpu():
     assert "macOS" in report.item("NVRTC").sentence
     assert "make setup" not in report.item("NVRTC").advice
     assert "anywidget" in report.item("Jupyter").sentence
-    assert "runs on Linux" in report.item("C++ compiler").sentence
+    assert "have not run it there yet" in report.item("C++ compiler").sentence
+
+
+def test_other_systems_are_told_to_use_linux():
+    report = diagnose(dataclasses.replace(LAPTOP, system="Windows"))
+    assert report.item("C++ compiler").status == "missing"
+    assert "runs on Linux and macOS" in report.item("C++ compiler").sentence
+    assert "WSL" in report.item("C++ compiler").advice
 
 
 def test_a_gpu_with_little_shared_memory_names_the_stages_that_need_more():

@@ -80,7 +80,8 @@ def test_a_wrong_choice_is_one_sentence(arguments, word):
     [
         ({"python": (3, 9, 2)}, "3.9.2 was found and 3.11 is needed"),
         ({"compiler": None}, "No C\\+\\+20 compiler.*apt-get install g\\+\\+"),
-        ({"system": "Darwin"}, "need Linux, and this is Darwin"),
+        ({"system": "Windows"}, "needs Linux or macOS, and this is Windows: use WSL"),
+        ({"system": "Darwin", "compiler": None}, "xcode-select --install"),
         ({"free_disk": 10**8}, "0.1 GB are free and .* TORCH=none"),
     ],
 )

@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 CPP_COMPILERS = ("g++", "clang++", "c++")
+CPU_MACHINE_SYSTEMS = ("Linux", "Darwin")  # as platform.system() names them; Darwin is macOS
 
 # CUdevice_attribute numbers of the driver's cuda.h.
 _MULTIPROCESSOR_COUNT = 16
@@ -56,7 +57,7 @@ class Facts:
     @property
     def cpu_machine(self) -> bool:
         """Whether the CPU machine can run here."""
-        return self.system == "Linux" and self.compiler is not None
+        return self.system in CPU_MACHINE_SYSTEMS and self.compiler is not None
 
 
 def look(folder: Path | None = None) -> Facts:

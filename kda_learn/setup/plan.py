@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kda_learn.setup.machine import Facts
+from kda_learn.setup.machine import CPU_MACHINE_SYSTEMS, Facts
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -129,9 +129,11 @@ def cpu_torch_version() -> str:
 
 
 def cpu_machine_advice(facts: Facts) -> str:
-    """How to get what the CPU machine needs: Linux, and a C++ compiler."""
-    if facts.system != "Linux":
-        return "Use Linux, for example in a container; on Windows, WSL."
+    """How to get what the CPU machine needs: Linux or macOS, and a C++ compiler."""
+    if facts.system not in CPU_MACHINE_SYSTEMS:
+        return "Use WSL, or Linux in a container."
+    if facts.system == "Darwin":
+        return "Install Apple's command line tools: `xcode-select --install`."
     return (
         "Install one: `sudo apt-get install g++` (Debian, Ubuntu), `sudo dnf install gcc-c++` (Fedora, RHEL)."
     )
@@ -150,11 +152,9 @@ def preflight(facts: Facts, plan: Plan, needed_bytes: int) -> list[str]:
             "This Python cannot make virtual environments, its module ensurepip is missing: install it, "
             "`sudo apt-get install python3-venv` on Debian and Ubuntu."
         )
-    if facts.system != "Linux":
+    if facts.system not in CPU_MACHINE_SYSTEMS:
         advice = _lower_first(cpu_machine_advice(facts))
-        raise SetupError(
-            f"The CPU machine and the GPU packages need Linux, and this is {facts.system}: {advice}"
-        )
+        raise SetupError(f"The CPU machine needs Linux or macOS, and this is {facts.system}: {advice}")
     warnings = []
     if facts.compiler is None:
         sentence = "No C++20 compiler was found, and the CPU machine needs one"

@@ -149,6 +149,6 @@ class Block {
   void report_abandoned_copies();
 };
 
-extern thread_local Block* running_block __attribute__((tls_model("initial-exec")));
+extern thread_local Block* running_block EMULATOR_FAST_TLS;
 
 }  // namespace emulator

@@ -18,6 +18,13 @@ using u64 = std::uint64_t;
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
 
+// A thread_local that needs no call to be found.
+#if defined(__ELF__)
+#define EMULATOR_FAST_TLS __attribute__((tls_model("initial-exec")))
+#else
+#define EMULATOR_FAST_TLS  // macOS
+#endif
+
 struct dim3 {
   u32 x = 1, y = 1, z = 1;
 };

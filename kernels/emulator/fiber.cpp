@@ -24,13 +24,19 @@ void switch_context(Context& from, Context& to) { swapcontext(&from.state, &to.s
 
 #else
 
-// A switch is a function call: the caller expects only these registers to be as they were. They wait on the
-// stack that is left, below them the address to return to.
+// emulator_switch_stack(void** leave, void* go_on): a function call, whose caller expects only these registers to
+// be as they were. They wait on the stack that is left, with the address to return to.
+#if defined(__ELF__)
+asm(".hidden emulator_switch_stack");
+#else
+asm(".private_extern emulator_switch_stack");  // macOS
+#endif
+
+#if defined(__x86_64__)
+
 asm(R"(
   .text
   .globl emulator_switch_stack
-  .hidden emulator_switch_stack
-  .type emulator_switch_stack, @function
 emulator_switch_stack:
   pushq %rbp
   pushq %rbx
@@ -48,22 +54,60 @@ emulator_switch_stack:
   popq %rbp
   popq %rcx
   jmp *%rcx
-  .size emulator_switch_stack, . - emulator_switch_stack
 )");
-extern "C" void emulator_switch_stack(void** leave, void* go_on);
+// Words on a waiting stack, from its top down: one where a return address would lie, which keeps the alignment
+// that a called function expects; the address to return to; the registers.
+constexpr int WAITING_WORDS = 8, RETURN_ADDRESS = 6;
+
+#else  // AArch64
+
+asm(R"(
+  .text
+  .p2align 2
+  .globl emulator_switch_stack
+emulator_switch_stack:
+  sub sp, sp, #160
+  stp x19, x20, [sp]
+  stp x21, x22, [sp, #16]
+  stp x23, x24, [sp, #32]
+  stp x25, x26, [sp, #48]
+  stp x27, x28, [sp, #64]
+  stp x29, x30, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x9, sp
+  str x9, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp]
+  ldp x21, x22, [sp, #16]
+  ldp x23, x24, [sp, #32]
+  ldp x25, x26, [sp, #48]
+  ldp x27, x28, [sp, #64]
+  ldp x29, x30, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  add sp, sp, #160
+  ret
+)");
+constexpr int WAITING_WORDS = 20, RETURN_ADDRESS = 11;  // x30
+
+#endif
+
+extern "C" void switch_stack(void** leave, void* go_on) asm("emulator_switch_stack");
 
 void prepare_context(Context& context, char* lowest, std::size_t bytes, void (*entry)()) {
   const std::uintptr_t top = (reinterpret_cast<std::uintptr_t>(lowest) + bytes) & ~std::uintptr_t(15);
-  std::uintptr_t* stack = reinterpret_cast<std::uintptr_t*>(top);
-  *--stack = 0;  // where a return address would lie: keeps the alignment that a called function expects
-  *--stack = reinterpret_cast<std::uintptr_t>(entry);
-  for (int saved_register = 0; saved_register < 6; saved_register++)
-    *--stack = 0;
+  std::uintptr_t* const stack = reinterpret_cast<std::uintptr_t*>(top) - WAITING_WORDS;
+  for (int word = 0; word < WAITING_WORDS; word++)
+    stack[word] = 0;
+  stack[RETURN_ADDRESS] = reinterpret_cast<std::uintptr_t>(entry);
   context.stack_pointer = stack;
 }
-void switch_context(Context& from, Context& to) {
-  emulator_switch_stack(&from.stack_pointer, to.stack_pointer);
-}
+void switch_context(Context& from, Context& to) { switch_stack(&from.stack_pointer, to.stack_pointer); }
 
 #endif
 

@@ -1,9 +1,9 @@
 // A CUDA thread as a fiber: a stack of its own and a place to go on from. Switching costs some 5 ns in
-// assembly on x86-64 and 250 ns through ucontext elsewhere (or with EMULATOR_UCONTEXT defined).
+// assembly on x86-64 and AArch64, and 250 ns through ucontext elsewhere (or with EMULATOR_UCONTEXT defined).
 #pragma once
 #include <cstddef>
 
-#if !defined(__x86_64__) && !defined(EMULATOR_UCONTEXT)
+#if !defined(__x86_64__) && !defined(__aarch64__) && !defined(EMULATOR_UCONTEXT)
 #define EMULATOR_UCONTEXT
 #endif
 #if defined(EMULATOR_UCONTEXT)

@@ -50,7 +50,7 @@ struct Site {
 struct Indices {
   dim3 thread, block, block_size, grid_size;
 };
-extern thread_local const Indices* indices __attribute__((tls_model("initial-exec")));
+extern thread_local const Indices* indices EMULATOR_FAST_TLS;
 
 // ---- one thread at a time ----
 u32 shared_start();
