@@ -14,19 +14,10 @@ from .article import article_delta, article_us
 from .bench import CONFIGS, Config, measure
 from .device import Gpu, has_hopper
 from .errors import MachineUnavailable
+from .ladder_reasons import explained
 from .stages import LADDER, STAGES, stage
-from .timing_statistics import Estimate, delta_estimate, median_estimate
-
-REPRODUCED = "reproduced"
-OTHER_SIZE = "same sign, other size"
-WITHIN_NOISE = "within noise"
-OPPOSITE = "opposite"
-
-SMALL_PCT = 1.5
-"""Two changes below this are both counted as none."""
-
-WITHIN_FACTOR = 2.0
-"""A change counts as the article's if neither is more than this many times the other."""
+from .timing_statistics import delta_estimate, median_estimate
+from .verdicts import verdict
 
 H20_SMS = 78
 """The SMs of the article's GPU."""
@@ -47,11 +38,11 @@ def ladder(
     live: True measures, False shows the newest record, None measures if there is a Hopper GPU. record: a file
     to keep the measurement in.
 
-    Returns {machine, sms, recorded, date, banner, rows: [{stage, base, config, v_split, median_us, ci_us,
-    delta_pct, delta_ci_pct, article_us, article_delta_pct, verdict, reason}]} and more about how it was
-    measured. A stage that does not pass its check is not timed: its median_us is None and `reason` says why.
-    Raises BadInput for a stage or config that is unknown, MachineUnavailable without GPU and without a
-    record.
+    Returns {machine, sms, recorded, date, banner, reasons_from, v_split_rule, rows: [{stage, base, config,
+    v_split, median_us, ci_us, delta_pct, delta_ci_pct, article_us, article_delta_pct, verdict, reason}]} and
+    more about how it was measured. A stage that does not pass its check is not timed: its median_us is None
+    and `reason` says why. Raises BadInput for a stage or config that is unknown, MachineUnavailable without
+    GPU and without a record.
     """
     names = _ids(stages)
     for config in configs:
@@ -67,7 +58,7 @@ def ladder(
 
 
 def whole_and_h20(gpu: Gpu) -> tuple[int | None, ...]:
-    """The numbers of SMs worth measuring on a GPU: all (None) and, if it has more, as many as the article's."""
+    """The numbers of SMs worth measuring: all (None) and, on a larger GPU, as many as the article's."""
     return (None, H20_SMS) if gpu.sms > H20_SMS else (None,)
 
 
@@ -106,20 +97,23 @@ def measured_ladders(
         results.append(
             {
                 "provenance": where,
-                "ladder": {
-                    "machine": where.gpu,
-                    "sms": where.sms,
-                    "recorded": False,
-                    "date": where.date,
-                    "banner": _banner(
-                        f"Measured now on an {where.gpu} with {where.sms} SMs.", measured | {"notes": notes}
-                    ),
-                    "heads": measured["heads"],
-                    "notes": notes,
-                    "rows": rows(runs, stages),
-                    "controls": [control(run) for run in runs],
-                    "clocks": {run["config"]: run["clocks"] for run in runs},
-                },
+                "ladder": explained(
+                    {
+                        "machine": where.gpu,
+                        "sms": where.sms,
+                        "recorded": False,
+                        "date": where.date,
+                        "banner": _banner(
+                            f"Measured now on an {where.gpu} with {where.sms} SMs.",
+                            measured | {"notes": notes},
+                        ),
+                        "heads": measured["heads"],
+                        "notes": notes,
+                        "rows": rows(runs, stages),
+                        "controls": [control(run) for run in runs],
+                        "clocks": {run["config"]: run["clocks"] for run in runs},
+                    }
+                ),
             }
         )
     return results
@@ -140,11 +134,12 @@ def recorded_ladder(stages: Sequence[str], configs: Sequence[str], sms: int | No
     outdated = set(record.outdated())
     for row in shown:
         row["outdated"] = row["stage"] in outdated or row["base"] in outdated
-    return record.content | {
+    found = record.content | {
         "recorded": True,
         "banner": _banner(record.banner(stages), record.content),
         "rows": shown,
     }
+    return explained(found)
 
 
 def rows(runs: Sequence[dict], stages: Sequence[str]) -> list[dict[str, Any]]:
@@ -207,28 +202,6 @@ def nearest_base(name: str, timed: Sequence[str] | dict) -> str | None:
     while base is not None and base not in timed:
         base = base_of[base]
     return base
-
-
-def verdict(delta: Estimate, article_pct: float | None) -> tuple[str | None, str]:
-    """Whether a measured change (percent, with its interval) is the article's, and why: (verdict, reason).
-
-    Within noise: the interval holds zero, or both changes are small. Reproduced: the same sign, and neither
-    more than twice the other. None where the article gives no figure.
-    """
-    here = f"{delta.median:+.1f} %"
-    if article_pct is None:
-        return None, "the article gives no figure"
-    there = f"{article_pct:+.1f} %"
-    if delta.holds_zero:
-        return WITHIN_NOISE, f"the interval {delta.low:+.1f} to {delta.high:+.1f} % holds zero"
-    if abs(delta.median) < SMALL_PCT and abs(article_pct) < SMALL_PCT:
-        return WITHIN_NOISE, f"{here} here and {there} in the article are both below {SMALL_PCT} %"
-    if delta.median * article_pct < 0:
-        return OPPOSITE, f"{here} here, {there} in the article"
-    small, large = sorted((abs(delta.median), abs(article_pct)))
-    if large <= WITHIN_FACTOR * small:
-        return REPRODUCED, f"{here} here, {there} in the article"
-    return OTHER_SIZE, f"{here} here, {there} in the article: more than {WITHIN_FACTOR:g} times apart"
 
 
 def _ids(stages: Sequence[str] | None) -> list[str]:

@@ -43,8 +43,9 @@ def split_v(
 ) -> dict[str, Any]:
     """Time s12, and s00 at a few points, at VSplit 1, 2, 4 and 8, or show what is recorded.
 
-    sms: numbers of SMs; None takes the whole GPU and, if it is larger, a part as large as an H20. live: True measures, False shows the newest record, None measures if
-    there is a Hopper GPU. record: a file to keep the measurement in.
+    sms: numbers of SMs; None takes the whole GPU and, if it is larger, a part as large as an H20. live: True
+    measures, False shows the newest record, None measures if there is a Hopper GPU. record: a file to keep
+    the measurement in.
 
     Returns {machine, recorded, date, banner, heads, rows: [{stage, sms, sequences, pairs, v_split,
     ns_per_tile, ci_ns, blocks_per_sm}], points: [{stage, sms, pairs, best, article, article_loss_pct, rule,

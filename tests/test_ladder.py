@@ -9,20 +9,10 @@ from kda_learn import ladder as ladder_module
 from kda_learn import records
 from kda_learn.article import article_delta, article_us, figures
 from kda_learn.errors import BadInput, MachineUnavailable
-from kda_learn.ladder import (
-    OPPOSITE,
-    OTHER_SIZE,
-    REPRODUCED,
-    WITHIN_NOISE,
-    control,
-    ladder,
-    nearest_base,
-    record_ladders,
-    rows,
-    verdict,
-)
+from kda_learn.ladder import control, ladder, nearest_base, record_ladders, rows
 from kda_learn.stages import LADDER, STAGES
 from kda_learn.timing_statistics import Estimate, delta_estimate, median_estimate
+from kda_learn.verdicts import OPPOSITE, OTHER_SIZE, REPRODUCED, WITHIN_NOISE, verdict
 
 B32 = "B32/T8192"
 
