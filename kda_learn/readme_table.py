@@ -30,8 +30,8 @@ def ladder_table(record: Record | None) -> str:
     where = record.provenance
     lines = [
         f"One launch at {CONFIG} with {record.content['heads']} heads, recorded on {where.date[:10]} on an "
-        f"{where.gpu} with {where.sms} SMs (driver {where.driver}, CUDA {where.cuda}); the change is against the "
-        "base. `kda-learn ladder` says which sources have changed since.",
+        f"{where.gpu} with {where.sms} SMs (driver {where.driver}, CUDA {where.cuda}); changes are against "
+        "the base. `kda-learn ladder` says which sources have changed since.",
         "",
         "| stage | what it is | base | ms | change | article, H20 | verdict |",
         "|---|---|---|---|---|---|---|",
