@@ -1,4 +1,4 @@
-"""Reasons: the numbers that a profile gives, the sentence for each step of the ladder, and what is left unsaid."""
+"""Reasons: the numbers that a profile gives, the sentence for each step, and what is left unsaid."""
 
 import json
 import re
@@ -107,8 +107,8 @@ def test_two_stages():
     before = numbers("s05", l1_pct=94.0)
     found = core("s06", "s05", WHOLE, of(before, numbers("s06", store_excess=0.0, wavefronts=4_500.0)))
     assert found == (
-        "Excess wavefronts a tile 1,500 of 5,000 → 1,000 of 4,500; L1 was busy 94 % of the time, 64 % of that "
-        "with shared memory"
+        "Excess wavefronts a tile 1,500 of 5,000 → 1,000 of 4,500; L1 was busy 94 % of the time, 64 % of "
+        "that with shared memory"
     )
 
 
