@@ -10,7 +10,7 @@ from lesson_pages import fixed_colours, words
 import kda_learn
 from kda_learn import check, compile, diff, random_problem, run, trace
 from kda_learn.errors import BadInput, MachineUnavailable
-from kda_learn.lessons import cards, compiling, running
+from kda_learn.lessons import builds, cards, compiling, running
 from kda_learn.lessons.display import Bar, Cell, Sentence, Table, decimal, interval, percent, whole
 from kda_learn.stages import LADDER
 from kda_learn.wavefront_budget import load as budget
@@ -185,10 +185,28 @@ def test_opcodes_are_counted_without_their_modifiers():
         def __init__(self, opcode):
             self.opcode = opcode
 
-    assert compiling.opcodes([One("LDS.U16"), One("LDS"), One("BAR.SYNC.DEFER_BLOCKING")]) == {
+    assert builds.count_opcodes([One("LDS.U16"), One("LDS"), One("BAR.SYNC.DEFER_BLOCKING")]) == {
         "LDS": 2,
         "BAR": 1,
     }
+
+
+def test_without_a_compiler_the_recorded_facts_are_shown(compiler, monkeypatch, tmp_path):
+    path = builds.record_builds(tmp_path / "builds.json")
+    record = import_module("kda_learn.records").load(path)
+    monkeypatch.setattr(builds, "_record", lambda: record)
+
+    def missing(*arguments):
+        raise MachineUnavailable("There is no NVRTC here.")
+
+    here = compile("s12", "s11")
+    monkeypatch.setattr(compiling, "compile_stage", missing)
+    result = compile("s12", "s11")
+    assert result.compiled is None and result.registers == here.registers
+    assert result.sass_histogram().counts == here.sass_histogram().counts
+    assert shown(result).startswith("Recorded. There is no NVRTC here. Compiled elsewhere on 20")
+    with pytest.raises(MachineUnavailable, match="no NVRTC"):
+        compile("s12", v_split=4)
 
 
 # ---- trace ----

@@ -68,6 +68,7 @@ def test_recorded_times(recorded):
     text = shown(result)
     assert text.startswith("Recorded. Recorded on 2026-11-30 on an NVIDIA H200 with 132 SMs")
     assert "same sign, other size" in text
+    assert row.reason and row.reason in shown(result.reasons())
 
 
 def test_against_another_stage_than_the_base(recorded):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..compile import Compiled, compile_stage
+from ..compile import Compiled, compile_stage, kernel_entry
+from ..errors import MachineUnavailable
 from ..occupancy import Occupancy, blocks_per_sm
 from ..run import THREADS, stage_name
-from ..sass import SassInstruction
+from .builds import Facts, count_opcodes, facts_of, instructions_of, recorded
 from .display import Cell, Part, Sentence, Shown, Table, Value, whole
 
 if TYPE_CHECKING:
@@ -58,31 +57,35 @@ class Histogram(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Build(Shown):
-    """One stage compiled for Hopper; `base` is the build that it is shown beside."""
+    """One stage compiled for Hopper; `base` is the build that it is shown beside.
+
+    compiled: the binary and the compiler's report; None where NVRTC is missing and the facts are recorded.
+    """
 
     stage: str
-    compiled: Compiled
+    facts: Facts
+    compiled: Compiled | None
     base: Build | None = None
 
     @property
     def registers(self) -> int:
         """Registers of a thread."""
-        return self.compiled.registers
+        return self.facts.registers
 
     @property
     def spill_bytes(self) -> int:
         """Bytes of a thread's registers that did not fit and are kept in memory; 0 is what one wants."""
-        return self.compiled.spill_bytes
+        return self.facts.spill_bytes
 
     @property
     def shared_memory(self) -> int:
         """Bytes of shared memory that a block asks for."""
-        return self.compiled.static_smem + self.compiled.dynamic_smem_bytes
+        return self.facts.shared_memory
 
     @property
     def seconds(self) -> float:
         """How long the compiler took (when it ran: results are kept)."""
-        return self.compiled.seconds
+        return self.facts.seconds
 
     @cached_property
     def occupancy(self) -> Occupancy:
@@ -100,16 +103,19 @@ class Build(Shown):
         return self.occupancy.limited_by
 
     @cached_property
-    def instructions(self) -> list[SassInstruction]:
-        """The machine code without the compiler's padding. Raises MachineUnavailable without nvdisasm."""
-        return [one for one in self.compiled.sass() if not one.never_runs]
+    def opcodes(self) -> dict[str, int]:
+        """How often each opcode stands in the machine code. Raises MachineUnavailable without nvdisasm."""
+        if self.facts.opcodes is not None or self.compiled is None:
+            return self.facts.opcodes or {}
+        return count_opcodes(instructions_of(self.compiled))
 
     def sass_histogram(self) -> Histogram:
-        """How often each kind of machine instruction stands in the code, beside the base's if it has one."""
-        builds = [build for build in (self.base, self) if build is not None]
-        return Histogram(
-            tuple(build.stage for build in builds), tuple(opcodes(build.instructions) for build in builds)
-        )
+        """How often each kind of machine instruction stands in the code, beside the base's if it has one.
+
+        Raises MachineUnavailable without nvdisasm.
+        """
+        builds = self._sides()
+        return Histogram(tuple(build.stage for build in builds), tuple(build.opcodes for build in builds))
 
     def figures(self) -> list[tuple[str, Value]]:
         """What a table shows of this build."""
@@ -117,21 +123,26 @@ class Build(Shown):
         return [
             ("registers a thread", whole(self.registers)),
             ("spilled bytes a thread", whole(self.spill_bytes)),
-            ("shared memory a block, bytes", whole(self.shared_memory)),
+            ("bytes of shared memory a block", whole(self.shared_memory)),
             ("blocks on an SM", whole(limits.blocks)),
             ("limited by", Cell(limits.limited_by, right=True)),
             ("of an SM's 64 warps", Cell(f"{limits.percent:.1f} %", right=True)),
+            ("compiled in, seconds", Cell(f"{self.seconds:.2f}", right=True)),
         ]
 
     def parts(self) -> list[Part]:
-        builds = [build for build in (self.base, self) if build is not None]
-        columns = [[*build.figures(), _seconds(build)] for build in builds]
+        builds = self._sides()
+        columns = [build.figures() for build in builds]
         rows = [[line[0][0], *(cell for _, cell in line)] for line in zip(*columns, strict=True)]
         note = (
-            f"By NVRTC {self.compiled.nvrtc} for {self.compiled.entry}, sm_90a, {THREADS} threads a block; "
-            "blocks on an SM by the hardware's rule. No GPU was needed."
+            f"By NVRTC {self.facts.nvrtc} for {self.facts.entry}, sm_90a, {THREADS} threads a block; blocks "
+            "on an SM by the hardware's rule. No GPU was needed."
         )
-        return [Table(["", *(build.stage for build in builds)], rows), Sentence(note, quiet=True)]
+        banners = dict.fromkeys(build.facts.banner for build in builds if build.facts.banner is not None)
+        return [*banners, Table(["", *(build.stage for build in builds)], rows), Sentence(note, quiet=True)]
+
+    def _sides(self) -> list[Build]:
+        return [build for build in (self.base, self) if build is not None]
 
 
 def compile(
@@ -145,20 +156,20 @@ def compile(
     """Compile a stage for Hopper and show registers, spills, shared memory and how many blocks fit an SM.
 
     against: another stage to set beside it. v_split: 1, 2, 4 or 8. varlen: the variant for sequences of
-    unequal length. snapshot_dtype: "float32" or "bfloat16". Raises BadInput for what no stage has,
-    MachineUnavailable without NVRTC.
+    unequal length. snapshot_dtype: "float32" or "bfloat16". Without NVRTC the recorded facts are shown, under
+    a banner. Raises BadInput for what no stage has, MachineUnavailable with neither NVRTC nor a record.
     """
 
     def build(one: Stage | str | Path, base: Build | None = None) -> Build:
-        return Build(stage_name(one), compile_stage(one, v_split, varlen, snapshot_dtype), base)
+        name = stage_name(one)
+        try:
+            compiled = compile_stage(one, v_split, varlen, snapshot_dtype)
+        except MachineUnavailable as missing:
+            entry = kernel_entry(v_split, varlen, snapshot_dtype)
+            facts = recorded(name, entry, str(missing))
+            if facts is None:
+                raise
+            return Build(name, facts, None, base)
+        return Build(name, facts_of(compiled), compiled, base)
 
     return build(stage, None if against is None else build(against))
-
-
-def opcodes(instructions: Iterable[SassInstruction]) -> dict[str, int]:
-    """Instructions by opcode without its modifiers."""
-    return dict(Counter(one.opcode.partition(".")[0] for one in instructions))
-
-
-def _seconds(build: Build) -> tuple[str, Value]:
-    return "compiled in, seconds", Cell(f"{build.seconds:.2f}", right=True)

@@ -71,6 +71,10 @@ class Measured(Shown):
 
         return delta_chart(self)
 
+    def reasons(self) -> Reasons:
+        """Why each verdict is what it is, by the counters: for a later cell, since it tells the answer."""
+        return Reasons(self.stage, self.rows)
+
     def parts(self) -> list[Part]:
         return [self.banner, self.table(), Sentence(NOTE, quiet=True)]
 
@@ -97,6 +101,18 @@ class Measured(Shown):
             percent(row.article_delta_pct),
             row.verdict or "",
         ]
+
+
+@dataclass(frozen=True, repr=False)
+class Reasons(Shown):
+    """The verdicts on a stage's times with a sentence each."""
+
+    stage: str
+    rows: list[Timing]
+
+    def parts(self) -> list[Part]:
+        rows: list[list[Value]] = [[row.config, row.verdict or "", row.reason or ""] for row in self.rows]
+        return [Table([self.stage, "verdict", "why"], rows, wrap="why").without_blanks()]
 
 
 def measure(
