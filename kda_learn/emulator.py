@@ -108,6 +108,7 @@ class _Config(ctypes.Structure):
         ("os_threads", ctypes.c_uint32),
         ("check", ctypes.c_uint32),
         ("trace", ctypes.c_uint32),
+        ("patience", ctypes.c_uint32),
         ("buffer_count", ctypes.c_uint32),
         ("buffers", ctypes.POINTER(Buffer)),
     )
@@ -157,6 +158,7 @@ class Library:
         check: bool = True,
         trace: bool = False,
         threads: int | None = None,
+        patience: int = 30,
     ) -> Launch:
         """Run the kernel.
 
@@ -165,11 +167,12 @@ class Library:
         sizes, x first. shared_bytes: dynamic shared memory of a block. seed: permutes warps and lanes; 0 is
         their natural order. check: look for races, early reads and uninitialised memory (bounds are looked
         at in any case). trace: keep accesses and counts. threads: of the operating system, None for one per
-        core; nothing that comes out depends on it. Raises BadInput for arguments that do not fit the
-        kernel, and for a launch that no GPU would accept.
+        core; nothing that comes out depends on it. patience: seconds for which a thread may compute without
+        touching memory or meeting another thread; then its loop is called endless. Raises BadInput for
+        arguments that do not fit the kernel, and for a launch that no GPU would accept.
         """
         grid, block = _three_sizes("grid", grid), _three_sizes("block", block)
-        _check_launch(grid, block, shared_bytes, seed)
+        _check_launch(grid, block, shared_bytes, seed, patience)
         arguments = KernelArguments(self.entry, self.parameters, args)
         config = _Config(
             grid=(ctypes.c_uint32 * 3)(*grid),
@@ -179,6 +182,7 @@ class Library:
             os_threads=threads or os.cpu_count() or 1,
             check=check,
             trace=trace,
+            patience=patience,
             buffer_count=len(arguments.buffers),
             buffers=(Buffer * len(arguments.buffers))(*arguments.buffers),
         )
@@ -252,7 +256,9 @@ def _three_sizes(name: str, sizes: int | tuple[int, ...]) -> tuple[int, int, int
     return (*given, 1, 1)[:3]
 
 
-def _check_launch(grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int, seed: int) -> None:
+def _check_launch(
+    grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int, seed: int, patience: int
+) -> None:
     threads = block[0] * block[1] * block[2]
     if threads % LANES or threads > MAX_THREADS:
         raise BadInput(
@@ -262,3 +268,5 @@ def _check_launch(grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: i
         raise BadInput(f"shared_bytes is {shared_bytes}: a block has 0 to {MAX_SHARED_BYTES} bytes on sm_90.")
     if not 0 <= seed < 1 << 32:
         raise BadInput(f"seed is {seed}: give an integer from 0 to {(1 << 32) - 1}.")
+    if not 1 <= patience <= 86_400:
+        raise BadInput(f"patience is {patience}: give seconds, from 1 to a day's 86400.")

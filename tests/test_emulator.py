@@ -259,6 +259,12 @@ def test_bad_launches(args, grid, block, shared_bytes, words):
         library.launch(args, grid, block, shared_bytes)
 
 
+def test_patience_is_a_number_of_seconds():
+    library = emulator.build(SOURCE, "widths")
+    with pytest.raises(BadInput, match="patience is 0: give seconds"):
+        library.launch([np.zeros(32, np.uint32)], 1, 32, 4096, patience=0)
+
+
 def test_a_number_must_fit():
     library = emulator.build(SOURCE, "ring")
     arrays = [np.zeros(64, np.uint32), np.zeros(32, np.uint32)]

@@ -62,6 +62,8 @@ KINDS = {
 }
 # Found by the CPU itself, which does not know the line.
 WITHOUT_LINE = {"stack_overflow", "wild_pointer", "division_by_zero"}
+# Found after a while only: not tried in every order.
+SLOW = {"endless_arithmetic", "endless_shuffles"}
 if platform.machine() != "x86_64":  # other processors divide by zero in silence
     WITHOUT_LINE.remove("division_by_zero")
     del KINDS["division_by_zero"]
@@ -72,11 +74,11 @@ def planted():
     return emulator.build(SOURCE, "planted")
 
 
-def launch(planted, case, *, broken, seed):
+def launch(planted, case, *, broken, seed, patience=30):
     number = next(i for i, line in enumerate(LINES, 1) if f"CASE({case})" in line)
     words = np.arange(256, dtype=np.uint32)
     out = np.zeros(64, dtype=np.uint32)
-    return planted.launch([words, out, number, int(broken)], 1, 64, 4096, seed=seed)
+    return planted.launch([words, out, number, int(broken)], 1, 64, 4096, seed=seed, patience=patience)
 
 
 def lines_at_fault(case):
@@ -86,7 +88,7 @@ def lines_at_fault(case):
 
 
 def test_every_case_is_listed():
-    assert set(KINDS) | {"division_by_zero"} == set(
+    assert set(KINDS) | SLOW | {"division_by_zero"} == set(
         re.findall(r"CASE\((\w+)\)$", SOURCE.read_text(), flags=re.MULTILINE)
     )
 
@@ -112,6 +114,20 @@ def test_its_cure_is_clean(planted, case):
 def test_the_process_survives_a_crash(planted, case):
     assert len(launch(planted, case, broken=True, seed=0).faults) == 1
     assert launch(planted, "missing_barrier", broken=False, seed=0).faults == []
+
+
+def test_arithmetic_without_an_end_is_interrupted(planted):
+    (fault,) = launch(planted, "endless_arithmetic", broken=True, seed=0, patience=1).faults
+    assert fault.kind == "endless loop"
+    assert "has run for 1 seconds without touching memory" in fault.message
+    assert launch(planted, "endless_arithmetic", broken=False, seed=0).faults == []
+
+
+def test_shuffles_without_an_end_are_counted(planted):
+    (fault,) = launch(planted, "endless_shuffles", broken=True, seed=0).faults
+    assert fault.kind == "endless loop"
+    assert {fault.line} == lines_at_fault("endless_shuffles")
+    assert launch(planted, "endless_shuffles", broken=False, seed=0).faults == []
 
 
 def test_a_fault_says_who_where_and_what_helps(planted):

@@ -12,8 +12,10 @@ static u32 thread_count(const LaunchConfig& config) {
   return config.block.x * config.block.y * config.block.z;
 }
 
-Block::Block(const LaunchConfig& config, FileNames& files, void (*thread_body)(void*), void* context)
+Block::Block(const LaunchConfig& config, FileNames& files, std::atomic<u32>& pulse,
+             void (*thread_body)(void*), void* context)
     : config_(config),
+      pulse_(pulse),
       thread_body_(thread_body),
       context_(context),
       recorder_(files),
@@ -118,6 +120,7 @@ void Block::make_ready(u32 warp, u32 lanes) {
 }
 
 Thread* Block::next_thread() {
+  beat();
   if (!ready_places_)
     return nullptr;
   if (!(ready_places_ >> place_now_ & 1)) {
@@ -189,9 +192,15 @@ void Block::crash(int signal_number, void* address) {
     return;
   const CallSite& at = current_->waits_at;
   const u32 site = recorder_.site(at.operation, {at.file, at.line}, at.bytes);
-  const bool stack_full = signal_number != SIGFPE && stacks_.is_guard(address);
+  const bool endless = signal_number == CrashHandler::INTERRUPT;
+  const bool stack_full = !endless && signal_number != SIGFPE && stacks_.is_guard(address);
   const std::string last = at.file ? "; the last warp-wide operation it reached is " + describe(at) : "";
-  recorder_.fault(stack_full ? "stack overflow" : "crash", site, Recorder::NO_SITE, [&] {
+  const char* const kind = endless ? "endless loop" : stack_full ? "stack overflow" : "crash";
+  recorder_.fault(kind, site, Recorder::NO_SITE, [&] {
+    if (endless) {
+      return who() + " has run for " + std::to_string(config_.patience) +
+             " seconds without touching memory or meeting another thread: a loop that does not end" + last;
+    }
     if (stack_full) {
       return who() + " has more local variables than the emulator's " + std::to_string(Stacks::BYTES / 1024) +
              " KB stack holds" + last;

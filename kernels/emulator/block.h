@@ -4,6 +4,7 @@
 // barrier) is carried out by the last lane to come, for all. A seed permutes warps and lanes: no order of
 // theirs is promised on a GPU either, and the checks do not depend on it.
 #pragma once
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -41,6 +42,7 @@ struct Warp {
   Operation operation;
   Site site;
   void* arguments[LANES];
+  u32 operations;  // that it has made as one
   bool at_barrier;  // all have arrived at __syncthreads
   Clock clock;  // what all lanes know
   WarpTrace trace;
@@ -62,7 +64,8 @@ struct BulkCopy {
 
 class Block {
  public:
-  Block(const LaunchConfig&, FileNames&, void (*thread_body)(void*), void* context);
+  // `pulse` changes as long as the threads get on.
+  Block(const LaunchConfig&, FileNames&, std::atomic<u32>& pulse, void (*thread_body)(void*), void* context);
   BlockReport run(u32 number, dim3 index);
   const Recorder& recorder() const { return recorder_; }
 
@@ -84,13 +87,15 @@ class Block {
 
   // The threads' code, on their stacks.
   [[noreturn]] void run_thread();
-  // A wild pointer, a full stack, a division by zero; returns if no thread is running.
+  // A wild pointer, a full stack, a division by zero, or an interrupt because the pulse stands still; returns if no
+  // thread is running.
   void crash(int signal_number, void* address);
 
   static constexpr u32 SHARED_START = 1024;  // as on sm_90: a kernel that forgets smem_base() is found out
 
  private:
   const LaunchConfig& config_;
+  std::atomic<u32>& pulse_;
   void (*thread_body_)(void*);
   void* context_;
   Recorder recorder_;
@@ -111,6 +116,7 @@ class Block {
   bool stopped_ = false;
 
   void begin(u32 number, dim3 index);
+  void beat() { pulse_.store(pulse_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   void permute(u32 block);
   void make_ready(u32 warp, u32 lanes);
   Thread* next_thread();
@@ -122,6 +128,7 @@ class Block {
 
   // ---- warps: warp.cpp ----
   void complete(u32 warp);
+  [[noreturn]] void stop_endless_warp(u32 warp);
   void execute(u32 warp);
   void move_matrices(u32 warp, u32 site, bool load, u32 count, bool turned);
   void even_times(u32 warp);

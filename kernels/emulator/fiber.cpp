@@ -1,5 +1,6 @@
 #include "fiber.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -131,7 +132,8 @@ bool Stacks::is_guard(const void* address) const {
 // ---- crashes ----
 namespace {
 
-constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE};
+constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE,
+                           SIGURG};  // SIGURG does nothing unless somebody handles it
 constexpr std::size_t SIGNAL_STACK_BYTES = 64 << 10;
 
 thread_local void (*crash_of_this_thread)(int, void*) = nullptr;
@@ -142,6 +144,8 @@ struct sigaction handlers_before[std::size(SIGNALS)];
 void handle_signal(int number, siginfo_t* info, void*) {
   if (crash_of_this_thread)
     crash_of_this_thread(number, info->si_addr);
+  if (number == CrashHandler::INTERRUPT)
+    return;
   // Not ours. With the former handler in place again, the instruction is repeated and crashes once more.
   for (std::size_t i = 0; i < std::size(SIGNALS); i++) {
     if (SIGNALS[i] == number)
@@ -150,6 +154,10 @@ void handle_signal(int number, siginfo_t* info, void*) {
 }
 
 }  // namespace
+
+const int CrashHandler::INTERRUPT = SIGURG;
+
+void CrashHandler::interrupt(std::thread& thread) { pthread_kill(thread.native_handle(), INTERRUPT); }
 
 CrashHandler::CrashHandler(void (*on_crash)(int, void*)) : signal_stack_(new char[SIGNAL_STACK_BYTES]) {
   crash_of_this_thread = on_crash;

@@ -2,6 +2,7 @@
 // assembly on x86-64 and AArch64, and 250 ns through ucontext elsewhere (or with EMULATOR_UCONTEXT defined).
 #pragma once
 #include <cstddef>
+#include <thread>
 
 #if !defined(__x86_64__) && !defined(__aarch64__) && !defined(EMULATOR_UCONTEXT)
 #define EMULATOR_UCONTEXT
@@ -47,12 +48,16 @@ class Stacks {
 
 // While one lives, a crash of the code that this OS thread runs (a wild pointer, a full stack, a division by
 // zero) calls `on_crash` with the signal's number and the address touched. If that returns, the crash takes
-// its usual course.
+// its usual course. Another OS thread may interrupt it: `on_crash` is called with INTERRUPT; if that returns, the
+// code goes on.
 class CrashHandler {
  public:
   CrashHandler(void (*on_crash)(int signal_number, void* address));
   ~CrashHandler();
   CrashHandler(const CrashHandler&) = delete;
+
+  static void interrupt(std::thread&);
+  static const int INTERRUPT;
 
  private:
   void* signal_stack_;  // a handler cannot run on a stack that is full

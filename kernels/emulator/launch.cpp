@@ -1,9 +1,7 @@
 // A launch: blocks shared out to threads of the operating system, and their reports put together. What comes
 // out depends on the arguments and the seed alone, never on which block ran where.
-#include <atomic>
-#include <thread>
-
 #include "block.h"
+#include "workers.h"
 
 namespace emulator {
 
@@ -73,9 +71,9 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
   std::mutex counts_mutex;
   FileNames files;
   std::atomic<u32> next{0};
-  const auto work = [&] {
+  const auto work = [&](std::atomic<u32>& pulse) {
     const CrashHandler crash_handler(on_crash);
-    Block block(config, files, thread_body, context);
+    Block block(config, files, pulse, thread_body, context);
     for (u32 i; (i = next++) < block_count;) {
       reports[i] = block.run(i, {i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y});
     }
@@ -87,11 +85,10 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
         append(counts, to_json(recorder.call_site(site), count));
     }
   };
-  std::vector<std::thread> workers;
-  for (u32 i = 0; i < std::min(config.os_threads, block_count); i++)
-    workers.emplace_back(work);
-  for (std::thread& worker : workers)
-    worker.join();
+  {
+    Workers workers(std::min(config.os_threads, block_count), work);
+    workers.wait(config.patience, [&] { next = block_count; });
+  }
 
   std::vector<std::string> names = files.all();
   std::sort(names.begin(), names.end());

@@ -99,6 +99,7 @@ struct LaunchConfig {
   u32 seed;  // 0: warps and lanes in their natural order
   u32 os_threads;
   u32 check, trace;  // flags
+  u32 patience;  // seconds for which a thread may run without any operation
   u32 buffer_count;
   const Buffer* buffers;  // the global memory that the kernel may touch
 };

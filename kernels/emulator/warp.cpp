@@ -4,6 +4,9 @@
 
 namespace emulator {
 
+// Of one warp in one block, all lanes as one: some twenty times as many as Kernel A makes for 8192 tokens.
+constexpr u32 MAX_WARP_OPERATIONS = 4'000'000;
+
 // Operations that threads which have returned take no part in; the others need all 32 lanes.
 static bool live_lanes_suffice(Operation operation) {
   return operation == Operation::SYNCTHREADS || operation == Operation::SYNCWARP ||
@@ -48,6 +51,8 @@ void Block::complete(u32 index) {
   if (config_.trace)
     warp.trace.finish(recorder_, index, SHARED_START);
   warp.arrived = 0;
+  if (++warp.operations > MAX_WARP_OPERATIONS)
+    stop_endless_warp(index);
   if (warp.operation == Operation::SYNCTHREADS) {
     warp.at_barrier = true;
     if (barrier_is_full())
@@ -56,6 +61,17 @@ void Block::complete(u32 index) {
     execute(index);
     make_ready(index, warp.live);
   }
+}
+
+void Block::stop_endless_warp(u32 index) {
+  const Warp& warp = warps_[index];
+  const u32 site = recorder_.site(warp.operation, warp.site, 0);
+  recorder_.fault("endless loop", site, Recorder::NO_SITE, [&] {
+    return describe(recorder_.call_site(site)) + ": warp " + std::to_string(index) + " has made " +
+           std::to_string(MAX_WARP_OPERATIONS) +
+           " warp-wide operations: a loop that does not end, or a problem too long for the emulator";
+  });
+  stop();
 }
 
 void Block::execute(u32 index) {

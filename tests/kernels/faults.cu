@@ -266,6 +266,17 @@ GPU_FN void waiting_in_a_loop(const Case& c) {
   }
 }
 
+GPU_FN void endless_arithmetic(const Case& c) {
+  volatile u32 odd = c.broken;
+  while (odd)
+    odd = odd * 3;
+}
+GPU_FN void endless_shuffles(const Case& c) {
+  u32 x = c.broken;
+  while (x)
+    x = __shfl_xor_sync(0xffffffffu, x, 1);  // at fault
+}
+
 // ---- mbarriers and bulk copies ----
 constexpr u32 BARRIER = 1024, BULK = 2048;
 
@@ -422,6 +433,8 @@ __global__ void __launch_bounds__(64) planted(const u32* in, u32* out, int which
     CASE(shuffle_from_a_lane_that_left)
     CASE(half_a_warp)
     CASE(waiting_in_a_loop)
+    CASE(endless_arithmetic)
+    CASE(endless_shuffles)
     CASE(mbarrier_starved)
     CASE(mbarrier_not_made)
     CASE(mbarrier_used_too_early)
