@@ -82,11 +82,23 @@ def _parser() -> _Parser:
     made = verb(
         "ladder", verbs.ladder, "Time every stage on the GPU, beside its base and the article's figures."
     )
-    made.add_argument("stages", nargs="*", metavar="STAGE", help="such as s12 (default: every stage)")
+    made.add_argument("--stages", nargs="+", metavar="STAGE", help="such as s11 s12 (default: every stage)")
     made.add_argument("--config", action="append", help="such as B8/T32768; may be repeated")
     made.add_argument("--sms", type=_positive, help="use only so many SMs of the GPU")
     made.add_argument("--heads", type=_positive, default=32, help="heads of the batch (default: %(default)s)")
     made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
+    made.add_argument("--markdown", action="store_true", help="print Markdown")
+    made.add_argument("--chart", type=Path, metavar="FILE", help="draw the first config, as .svg or .png")
+    made = verb(
+        "split-v",
+        verbs.split_v,
+        "Time VSplit 1, 2, 4 and 8 over the size of the batch; the rule that follows.",
+    )
+    made.add_argument(
+        "--sms", type=_positive, action="append", help="use only so many SMs of the GPU; may be repeated"
+    )
+    made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
+    made.add_argument("--chart", type=Path, metavar="FILE", help="draw the times, as .svg or .png")
     made = verb(
         "profile", verbs.profile, "A stage's counters, stalls and wavefronts by source line, with ncu."
     )

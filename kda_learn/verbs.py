@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import BadInput
+from .errors import BadInput, MachineUnavailable
 
 if TYPE_CHECKING:
     from .check import CheckRow
@@ -170,36 +172,36 @@ def ladder(request: argparse.Namespace) -> Answer:
     """What each stage gains."""
     from .bench import CONFIGS
     from .ladder import ladder
+    from .ladder_text import as_markdown, as_text
 
+    configs = request.config or list(CONFIGS)
+    save = _chart_writer(request.chart)
     result = ladder(
-        stages=request.stages or None,
-        configs=request.config or CONFIGS,
+        stages=request.stages,
+        configs=configs,
         sms=request.sms,
         heads=request.heads,
         record=request.record,
     )
-    rows = []
-    for row in result["rows"]:
-        interval = row["delta_ci_pct"]
-        median = row["median_us"]
-        shown = {
-            "ms": None if median is None else median / 1000,
-            "interval": None if interval is None else f"{interval[0]:.1f} .. {interval[1]:.1f}",
-            "verdict": row["verdict"] or row["reason"],
-        }
-        rows.append(row | shown)
-    columns = {
-        "config": "config",
-        "stage": "stage",
-        "base": "base",
-        "v_split": "VSplit",
-        "ms": "ms",
-        "delta_pct": "change %",
-        "interval": "interval",
-        "article_delta_pct": "article %",
-        "verdict": "verdict",
-    }
-    return Answer(result, f"{result['banner']}\n\n{_table(rows, columns, wrap='verdict')}")
+    if save is not None:
+        from .lessons.charts import ladder_chart
+
+        save(ladder_chart(configs[0], result=result))
+    return Answer(result, as_markdown(result) if request.markdown else as_text(result))
+
+
+def split_v(request: argparse.Namespace) -> Answer:
+    """How many blocks should share a state's columns."""
+    from .split_v import split_v
+    from .split_v_text import as_text
+
+    save = _chart_writer(request.chart)
+    result = split_v(sms=request.sms, record=request.record)
+    if save is not None:
+        from .lessons.performance_charts import split_v_chart
+
+        save(split_v_chart(result=result))
+    return Answer(result, as_text(result))
 
 
 def profile(request: argparse.Namespace) -> Answer:
@@ -211,6 +213,24 @@ def profile(request: argparse.Namespace) -> Answer:
     if request.record:
         save([found], request.record)
     return Answer(found.as_dict() | {"banner": found.banner()}, as_text(found))
+
+
+def _chart_writer(path: Path | None) -> Callable[[Any], None] | None:
+    """What writes a figure to a file, asked for before anything is measured; None if none is wanted.
+
+    Raises BadInput for a file of another format, MachineUnavailable without matplotlib.
+    """
+    if path is None:
+        return None
+    try:
+        from .lessons.performance_charts import check_format, save
+    except ImportError as missing:
+        raise MachineUnavailable(
+            f"A chart cannot be drawn, the package {missing.name} is missing: `pip install matplotlib`, or "
+            "leave out --chart."
+        ) from None
+    check_format(path)
+    return partial(save, path=path)
 
 
 def _table(rows: Sequence[dict[str, Any]], columns: dict[str, str], wrap: str | None = None) -> str:

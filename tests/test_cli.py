@@ -153,23 +153,91 @@ def test_ladder(capsys, monkeypatch):
         "delta_ci_pct": [-3.2, -2.8],
         "article_delta_pct": -1.0,
         "verdict": "same sign, other size",
-        "reason": "",
+        "reason": "Fewer wavefronts.",
     }
     untimed = row | {"stage": "s11", "median_us": None, "delta_ci_pct": None, "delta_pct": float("nan")}
     untimed |= {"verdict": None, "reason": "not timed, its check fails"}
 
     def pretended(**arguments) -> dict:
         asked.update(arguments)
-        return {"machine": "NVIDIA H200", "sms": 132, "banner": "Recorded.", "rows": [row, untimed]}
+        return {
+            "machine": "NVIDIA H200",
+            "sms": 132,
+            "banner": "Recorded.",
+            "reasons_from": "From counters.",
+            "v_split_rule": {"article": "4 if N*H < SMs, else 1", "measured": "another"},
+            "controls": [{"config": "B8/T32768", "delta_pct": 0.1, "delta_ci_pct": [-0.2, 0.3]}],
+            "rows": [row, untimed],
+        }
 
     monkeypatch.setattr("kda_learn.ladder.ladder", pretended)
-    text = text_of(capsys, "ladder", "s12", "--config", "B8/T32768", "--sms", "78", "--heads", "16")
+    narrow = ["--config", "B8/T32768", "--sms", "78", "--heads", "16"]
+    text = text_of(capsys, "ladder", "--stages", "s12", *narrow)
     assert text.startswith("Recorded.")
     assert "15.2" in text and "-3.2 .. -2.8" in text and "same sign, other size" in text
+    assert "VSplit by the article's rule: 4 if N*H < SMs, else 1." in text
+    assert "Our times make another rule (`kda-learn split-v`): another." in text
+    assert "seems to differ by +0.10 % (-0.20 to +0.30) at B8/T32768" in text
+    assert "s12, B8/T32768: Fewer wavefronts." in text
     assert asked == {"stages": ["s12"], "configs": ["B8/T32768"], "sms": 78, "heads": 16, "record": None}
     rows = answer_of(capsys, "ladder")["rows"]
     assert rows[1]["delta_pct"] is None  # JSON has no NaN
     assert asked["stages"] is None and len(asked["configs"]) == 3
+    markdown = text_of(capsys, "ladder", "--markdown")
+    assert "### B8/T32768, VSplit 1" in markdown
+    assert (
+        "| s12 | s11 | 15.20 | -3.0 % | -3.2 .. -2.8 | -1.0 % | same sign, other size | Fewer wavefronts. |"
+        in markdown
+    )
+    assert "| s11 | s11 |  |  |  | -1.0 % |  | not timed, its check fails |" in markdown
+
+
+def test_the_recorded_ladder_as_a_table_and_a_chart(capsys, tmp_path, monkeypatch):
+    """All of it as recorded: no line is too wide, every stage has its reason, and the chart is drawn."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("KDA_LEARN_MACHINE", "emulator")
+    chart = tmp_path / "ladder.svg"
+    text = text_of(capsys, "ladder", "--chart", str(chart))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert all(f"\n{rung.id}, B" in text for rung in STAGES)
+    assert chart.read_text().startswith("<svg")
+    text_of(capsys, "ladder", "--chart", str(tmp_path / "ladder.png"))
+    assert (tmp_path / "ladder.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_chart_needs_matplotlib(capsys, tmp_path, monkeypatch):
+    """The request is refused before anything is measured."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "kda_learn.lessons.performance_charts", raising=False)
+    monkeypatch.setattr("kda_learn.ladder.ladder", lambda **arguments: pytest.fail("measured"))
+    assert main(["ladder", "--chart", str(tmp_path / "ladder.svg")]) == 2
+    assert "the package matplotlib is missing" in capsys.readouterr().err
+
+
+def test_split_v(capsys, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    asked = {}
+    point = {"stage": "s12", "sms": 132, "pairs": 8, "best": 8, "article": 4, "article_loss_pct": 12.3}
+    point |= {"rule": 8, "rule_loss_pct": 0.0}
+    rows = [
+        {"stage": "s12", "sms": 132, "pairs": 8, "v_split": split, "ns_per_tile": 400.0 / split}
+        for split in (1, 2, 4, 8)
+    ]
+    rule = {"words": "the largest", "limits": {"78": {"2": 39, "4": 19}}}
+    rule |= {f"{of}{what}_loss_pct": 1.5 for of in ("", "article_") for what in ("mean", "worst")}
+
+    def pretended(**arguments) -> dict:
+        asked.update(arguments)
+        return {"banner": "Recorded.", "rows": rows, "points": [point], "rule": rule}
+
+    monkeypatch.setattr("kda_learn.split_v.split_v", pretended)
+    chart = tmp_path / "split.svg"
+    text = text_of(capsys, "split-v", "--sms", "78", "--sms", "132", "--chart", str(chart))
+    assert "+12 %" in text
+    assert "On 78 SMs: VSplit 4 up to N*H = 19, 2 up to N*H = 39, 1 beyond." in text
+    assert asked == {"sms": [78, 132], "record": None}
+    assert "N*H, (sequence, head) pairs" in chart.read_text()
+    assert answer_of(capsys, "split-v")["rule"] == rule
 
 
 @pytest.mark.parametrize(
@@ -182,6 +250,7 @@ def test_ladder(capsys, monkeypatch):
         ["check", "s12", "--machine", "emulator"],
         ["--help"],
         ["ladder", "--help"],
+        ["split-v", "--help"],
     ],
 )
 def test_text_fits_100_columns(capsys, arguments: list[str]):
@@ -196,7 +265,7 @@ def test_text_fits_100_columns(capsys, arguments: list[str]):
 
 def test_no_verb_prints_the_help(capsys):
     text = text_of(capsys)
-    for verb in ("doctor", "stages", "check", "trace", "diff", "ladder"):
+    for verb in ("doctor", "stages", "check", "trace", "diff", "ladder", "split-v"):
         assert f"    {verb} " in text
 
 
@@ -220,7 +289,10 @@ def test_no_verb_prints_the_help(capsys):
         (["trace", "s12", "--v-split", "two"], "invalid int value: 'two'"),
         (["diff", "s99"], "stage 's99' was given"),
         (["diff", "s00"], "which has no base"),
-        (["ladder", "s99"], "stage 's99' was given"),
+        (["ladder", "s12"], "unrecognized arguments: s12"),
+        (["ladder", "--stages", "s99"], "stage 's99' was given"),
+        (["ladder", "--chart", "ladder.pdf"], "let it end in .svg or .png"),
+        (["split-v", "--chart", "times"], "let it end in .svg or .png"),
         (["ladder", "--config", "B8"], "The config is 'B8'"),
         (["ladder", "--heads", "0"], "'0' is no whole number of at least 1"),
         (["ladder", "--sms", "many"], "'many' is no whole number of at least 1"),
