@@ -254,6 +254,15 @@ def test_one_access_of_a_trace():
     assert trace("s02").access(line=access["line"])["line"] == access["line"]
 
 
+def test_accesses_around_the_loop_over_tiles_have_to_be_named():
+    traced = trace("s02")
+    sections = {access["section"] for access in traced.accesses("DS")}
+    assert sections and not sections & {"start", "finish"}
+    finish = traced.access("finish")
+    assert finish["section"] == "finish"
+    assert traced.access(line=finish["line"])["section"] == "finish"
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [

@@ -32,7 +32,7 @@ STYLE = """
 """
 
 _WORD = re.compile(r"\w+|\s+|.")
-ALIKE = 0.5
+ALIKE = 0.75
 """Two lines are set against each other word by word if at least this share of them is the same."""
 
 

@@ -15,7 +15,7 @@ from ..includes import digest
 from ..run import kernel_path, stage_name
 from ..source import StageSource
 from ..tile_trace import traced_tile
-from ..trace import Row, kind_of, per_tile, rows
+from ..trace import OUTSIDE_THE_TILE_LOOP, Row, kind_of, per_tile, rows
 from .display import Bar, Part, Sentence, Shown, Table, Value, whole
 from .machines import machine_banner
 
@@ -91,13 +91,19 @@ class Trace(Shown):
         return int(self.traffic(words, **where).excess)
 
     def accesses(self, words: str = "", *, line: int | None = None, **where: str) -> list[dict[str, Any]]:
-        """The address patterns that fit, for `bank_map`, from all sections; line: only this source line's."""
+        """The address patterns that fit, for `bank_map`; line: only this source line's.
+
+        Those before and after the loop over tiles only if their section or line is named.
+        """
         terms = self._terms(words, where)
-        named = [pattern | {"kind": kind_of(pattern["op"])} for pattern in self.patterns]
+        named = {value for _, value in terms}
+        outside = [] if line is not None else [one for one in OUTSIDE_THE_TILE_LOOP if one not in named]
         return [
             pattern
-            for pattern, names in zip(self.patterns, named, strict=True)
-            if _fits(names, terms) and line in (None, pattern["line"])
+            for pattern in self.patterns
+            if _fits(pattern | {"kind": kind_of(pattern["op"])}, terms)
+            and pattern["section"] not in outside
+            and line in (None, pattern["line"])
         ]
 
     def access(self, words: str = "", *, line: int | None = None, **where: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ export function verdict(guess, unit, answer) {
 }
 
 function askNumber(model, unit) {
-  const input = element("input", { type: "number", step: "any", required: true, "aria-label": "Your prediction" });
+  const input = element("input", { type: "number", step: "any", "aria-label": "Your prediction" });
   const submit = (event) => {
     event.preventDefault();
     if (input.value !== "") keepGuess(model, input.valueAsNumber);
