@@ -10,7 +10,7 @@ Each is a file in data/exercises, named like its key: `s02.hand_over.toml`. It h
     solution         the notebook with the worked solution, from notebooks/
     [[wrong]]        answers that one may well arrive at: name, cell, fails (the demands that it does not
                      meet) and message, a sentence or two that help. A reader's cell that behaves as one of
-                     them does gets its message.
+                     them does, with the same results and addresses, gets its message.
 So the kernels need no marks for the exercises' sake, and a test sees to it that the lines are still there.
 """
 
