@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,8 @@ from .trace import Row, per_tile, rows
 
 LANES = 32
 CLEARLY_WRONG = 2.0  # times the error that rounding explains
+NAMED_REGION = re.compile(r"\bSmem::(\w+)")
+BASE = re.compile(r"\bsmem\b")
 WORDS = {"load": "loads from", "store": "stores to", "copy": "copies to"}
 
 
@@ -151,13 +154,29 @@ def _wavefronts(cell: Cell, own: _Tile, mine: _Tile) -> Demand:
     in_cell = [row for row in dearer if cell.line_of(row.line) is not None]
     row = (in_cell or dearer)[0]
     where = cell.where(row.line)
+    where = f"{where[:1].upper()}{where[1:]}"
     allowed = own.wavefronts[_class_of(row)]
+    elsewhere = _named_another_region(cell, row)
+    if elsewhere:
+        return Demand("wavefronts", False, f"{where} {elsewhere}")
     found = (
-        f"{where[:1].upper()}{where[1:]} belongs to the {WORDS[row.kind]} {row.region} in {row.section}, "
+        f"{where} belongs to the {WORDS[row.kind]} {row.region} in {row.section}, "
         f"which take {mine.wavefronts[_class_of(row)]:,} wavefronts a tile; {stage} "
         f"{f'takes {allowed:,}' if allowed else 'has no such access'}."
     )
     return Demand("wavefronts", False, found)
+
+
+def _named_another_region(cell: Cell, row: Row) -> str:
+    """What a line does whose address lies in another region than the one that it names; "" for others."""
+    statement = StageSource.load(cell.path).statement(row.line)
+    named = NAMED_REGION.findall(statement)
+    if not named or row.region in named:
+        return ""
+    found = f"names Smem::{named[0]}, but its address lies in {row.region or 'no region'}."
+    if BASE.search(statement):
+        return found
+    return f"{found} Did you leave out `smem +`? Smem::{named[0]} is an offset, counted from smem."
 
 
 def _barriers(cell: Cell, own: _Tile, mine: _Tile) -> Demand:

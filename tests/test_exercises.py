@@ -181,6 +181,37 @@ def test_a_wrong_answer_is_known_in_other_words_too():
     assert recognised is not None and recognised.name == "forgets beta"
 
 
+def test_an_address_without_its_base_is_told_by_the_region_that_it_names():
+    text = exercise(HAND_OVER).original.replace("smem + Smem::BETA", "Smem::BETA", 1)
+    found = grade_text(HAND_OVER, text).demand("wavefronts").found
+    assert found.startswith("Line 2 of your cell names Smem::BETA, but its address lies in INV.")
+    assert "leave out `smem +`" in found
+
+
+def layout(address: str) -> str:
+    """A cell for the tile of banks.cu with another address."""
+    return exercise(LAYOUT).stub.replace("(row * COLS + col) * 2", address)
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("row*COLS*2 + (col/PIECE ^ row)*16", "XORs with the whole row number"),
+        ("row * (COLS + 8) * 2 + col * 2", "pads by a piece"),
+        ("col / PIECE * 256 + row * 16", "interleaves whole columns"),
+    ],
+)
+def test_a_layout_is_known_by_its_addresses(address, name):
+    recognised = grade_text(LAYOUT, layout(address)).recognised
+    assert recognised is not None and recognised.name == name
+
+
+@pytest.mark.parametrize("address", ["(row * (COLS + 3 * PIECE) + col) * 2", "(row * (COLS + 1) + col) * 2"])
+def test_a_layout_with_other_addresses_is_not_taken_for_a_known_one(address):
+    result = grade_text(LAYOUT, layout(address))
+    assert not result.passed and result.recognised is None
+
+
 THROUGH_SHARED_MEMORY = """
 const FragA inv_transposed = load_a_transposed<SmallLayout>(small_lane + Smem::INV);
 FragB minus_beta_dv[2] = {};
