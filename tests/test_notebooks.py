@@ -1,6 +1,7 @@
 """Every notebook: canonical on disk, short cells, and it runs from top to bottom on the CPU machine."""
 
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -8,6 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+WIDGETS = NOTEBOOKS.parent / "kda_learn" / "widgets"
 ALL = sorted(NOTEBOOKS.rglob("*.ipynb"))
 LONGEST_CELL = 6
 """Lines; cells that hold a kernel (%%kernel) excepted."""
@@ -38,6 +40,15 @@ def test_its_code_is_short_and_its_outputs_are_cleared(path):
         assert cell["outputs"] == [] and cell["execution_count"] is None, cell["id"]
         if not cell["source"][0].startswith("%%kernel"):
             assert 1 <= len(cell["source"]) <= LONGEST_CELL, cell["id"]
+
+
+def test_the_controls_that_a_chapter_names_are_those_of_a_widget():
+    scripts = "\n".join(path.read_text(encoding="utf-8") for path in WIDGETS.glob("*.js"))
+    chapter = json.loads((NOTEBOOKS / "1-foundations" / "04_banks.ipynb").read_text(encoding="utf-8"))
+    text = "\n".join("".join(cell["source"]) for cell in chapter["cells"])
+    named = set(re.findall(r"(?:Set|under|[Cc]hoose) \*([^*]+)\*", text))
+    assert {"Row, bytes", "Swizzle", "Lane map"} <= named
+    assert [label for label in sorted(named) if f'"{label}"' not in scripts] == []
 
 
 @every_notebook
