@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import records
 from .check import CheckRow, check, small_problem
+from .compile import compile_stage
+from .device import hopper
+from .errors import BadInput
 from .problem import STRONG_GATE, Problem, random_problem
 from .run import choose_machine, stage_name
 
@@ -99,3 +103,15 @@ def check_stages(
     with ThreadPoolExecutor(1 if machine == "gpu" else os.cpu_count()) as pool:
         rows = list(pool.map(work, jobs))
     return sorted(rows, key=lambda row: names.index(row.stage))
+
+
+def record_check(checked: Sequence[CheckRow], path: Path) -> None:
+    """Keep what a check on a GPU found, in a file. Raises BadInput if the rows come from the emulator."""
+    if checked[0].machine != "gpu":
+        raise BadInput(
+            f"The check ran on the {checked[0].machine} and was to be recorded: records say what a GPU did, "
+            "so leave out --record or give --machine gpu."
+        )
+    stages = list(dict.fromkeys(row.stage for row in checked))
+    where = records.provenance(hopper(), stages, nvrtc=compile_stage(stages[0]).nvrtc)
+    records.save(records.Record("check", where, {"rows": [asdict(row) for row in checked]}), path)

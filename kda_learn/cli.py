@@ -72,6 +72,7 @@ def _parser() -> _Parser:
     made.add_argument("--machine", default="auto", help="auto, gpu or emulator (default: %(default)s)")
     made.add_argument("--random", type=_positive, metavar="N", help="N random problems, not the standard set")
     made.add_argument("--seed", type=_positive, help="of the first random problem (default: today's)")
+    made.add_argument("--record", type=Path, metavar="FILE", help="keep what a GPU's check found in a file")
     made = verb(
         "trace", verbs.trace, "Each line's shared-memory traffic in one tile of a stage, in wavefronts."
     )
@@ -99,6 +100,27 @@ def _parser() -> _Parser:
     )
     made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
     made.add_argument("--chart", type=Path, metavar="FILE", help="draw the times, as .svg or .png")
+    made = verb(
+        "reproduce",
+        verbs.reproduce,
+        "Check, time and profile the whole ladder on this GPU: one page, one file.",
+    )
+    made.add_argument(
+        "--out",
+        type=Path,
+        default=Path("reproduction"),
+        metavar="DIR",
+        help="folder for report.html and pack.json; what is there is kept, so that a run can go on "
+        "(default: %(default)s)",
+    )
+    made.add_argument("--stages", nargs="+", metavar="STAGE", help="such as s11 s12 (default: every stage)")
+    made.add_argument("--config", action="append", help="such as B8/T32768; may be repeated")
+    made.add_argument("--sms", type=_positive, help="use only so many SMs of the GPU")
+    made.add_argument("--heads", type=_positive, default=32, help="heads of the batch (default: %(default)s)")
+    made.add_argument("--fresh", action="store_true", help="forget what earlier runs measured")
+    made.add_argument(
+        "--minutes", type=_positive, default=12, help="begin no profile after so many (default: %(default)s)"
+    )
     made = verb(
         "profile", verbs.profile, "A stage's counters, stalls and wavefronts by source line, with ncu."
     )

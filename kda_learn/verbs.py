@@ -75,10 +75,14 @@ def stages(request: argparse.Namespace) -> Answer:
 
 def check(request: argparse.Namespace) -> Answer:
     """Whether stages may be trusted."""
+    from .check_set import record_check
+
     checked = _checked(request)
     machine = checked[0].machine
     passed = sum(row.ok for row in checked)
     rows = [asdict(row) for row in checked]
+    if request.record:
+        record_check(checked, request.record)
     columns = {
         "stage": "stage",
         "problem": "problem",
@@ -202,6 +206,27 @@ def split_v(request: argparse.Namespace) -> Answer:
 
         save(split_v_chart(result=result))
     return Answer(result, as_text(result))
+
+
+def reproduce(request: argparse.Namespace) -> Answer:
+    """The whole ladder on this GPU, as one page and one file."""
+    from .bench import CONFIGS
+    from .reproduce import reproduce
+
+    def say(text: str) -> None:
+        print(f"kda-learn: {text}", file=sys.stderr, flush=True)
+
+    found = reproduce(
+        request.out,
+        stages=request.stages,
+        configs=request.config or CONFIGS,
+        heads=request.heads,
+        sms=request.sms,
+        fresh=request.fresh,
+        minutes=request.minutes,
+        report=say,
+    )
+    return Answer(found.as_dict(), found.as_text(request.out), exit_code=1 if found.faults else 0)
 
 
 def profile(request: argparse.Namespace) -> Answer:

@@ -401,3 +401,12 @@ def test_a_wide_column_is_broken():
 
 def test_a_table_without_rows_is_its_header():
     assert table(["a", "b"], []) == "a  b\n-  -"
+
+
+def test_a_check_on_the_emulator_is_not_recorded(tmp_path, capsys):
+    from kda_learn.cli import main
+
+    path = tmp_path / "check.json"
+    assert main(["check", "s12", "--machine", "emulator", "--record", str(path)]) == 2
+    assert "--machine gpu" in capsys.readouterr().err
+    assert not path.exists()
