@@ -27,10 +27,24 @@ class Counter:
 COUNTERS = (
     Counter("time_us", ("gpu__time_duration.sum",), "us", "the launch, under ncu and with cold caches", 1e-3),
     Counter("registers", ("launch__registers_per_thread",), "", "registers of a thread"),
-    Counter("occupancy_pct", (f"sm__warps_active.{_OF_PEAK}_active",), "%", "warps on an SM, of the most"),
-    Counter("warps_active", ("smsp__warps_active.avg.per_cycle_active",), "warps", "on a scheduler"),
-    Counter("warps_eligible", ("smsp__warps_eligible.avg.per_cycle_active",), "warps", "that could issue"),
-    Counter("issue_pct", (f"smsp__issue_active.{_OF_PEAK}_active",), "%", "cycles in which a warp issues"),
+    Counter(
+        "occupancy_pct", (f"sm__warps_active.{_OF_PEAK}_active",), "%", "resident warps, as a share of 64"
+    ),
+    Counter(
+        "warps_active", ("smsp__warps_active.avg.per_cycle_active",), "warps", "resident on each scheduler"
+    ),
+    Counter(
+        "warps_eligible",
+        ("smsp__warps_eligible.avg.per_cycle_active",),
+        "warps",
+        "ready to issue their next instruction, per scheduler (an SM has 4)",
+    ),
+    Counter(
+        "issue_pct",
+        (f"smsp__issue_active.{_OF_PEAK}_active",),
+        "%",
+        "cycles in which a scheduler issues an instruction",
+    ),
     Counter(
         "cycles_per_instruction",
         ("smsp__average_warp_latency_per_inst_issued.ratio",),
@@ -38,11 +52,16 @@ COUNTERS = (
         "from one instruction of a warp to its next",
     ),
     Counter("instructions", ("smsp__inst_executed.sum",), "warps", "instructions of all warps"),
-    Counter("l1_pct", (f"l1tex__throughput.{_OF_PEAK}_elapsed",), "%", "L1 and shared memory, of the peak"),
-    Counter("l2_pct", (f"lts__throughput.{_OF_PEAK}_elapsed",), "%", "L2, of the peak"),
-    Counter("dram_pct", (f"dram__throughput.{_OF_PEAK}_elapsed",), "%", "device memory, of the peak"),
-    Counter("dram_read_bytes", ("dram__bytes_read.sum",), "B", "read from device memory"),
-    Counter("dram_write_bytes", ("dram__bytes_write.sum",), "B", "written to device memory"),
+    Counter(
+        "l1_pct",
+        (f"l1tex__throughput.{_OF_PEAK}_elapsed",),
+        "%",
+        "how busy the unit of shared memory and L1 cache is",
+    ),
+    Counter("l2_pct", (f"lts__throughput.{_OF_PEAK}_elapsed",), "%", "how busy the L2 cache is"),
+    Counter("dram_pct", (f"dram__throughput.{_OF_PEAK}_elapsed",), "%", "how busy global memory (DRAM) is"),
+    Counter("dram_read_bytes", ("dram__bytes_read.sum",), "B", "read from global memory"),
+    Counter("dram_write_bytes", ("dram__bytes_write.sum",), "B", "written to global memory"),
     Counter(
         "tensor_pct",
         (
@@ -52,7 +71,7 @@ COUNTERS = (
             f"sm__inst_executed_pipe_tensor_op_hmma.{_OF_PEAK}_active",
         ),
         "%",
-        "tensor cores, of the peak",
+        "how busy the tensor cores are",
     ),
     Counter("shared_wavefronts", (f"{_SHARED}.sum",), "wavefronts", "of shared memory, copies too"),
     Counter("shared_load_wavefronts", (f"{_SHARED}_op_ld.sum",), "wavefronts", "of loads"),
