@@ -95,6 +95,8 @@ def profile(stage: str, **changes) -> Profile:
         "comparisons": [
             Comparison("loads", None, 11380.0, 11280.0, 0.9),
             Comparison("stores", None, 5220.0, 5168.0, 1.0),
+            Comparison("LDS", 2576.0, 11280.0, 11280.0, 0.0),
+            Comparison("LDGSTS", 11.0, 41.0, 41.0, 0.0),
         ],
         "shared": [
             SharedRow(53, "load_a", "LDS", ("KR",), 256.0, 2048.0, 2048.0, 256.0, 1792.0, 40, {"wait": 40})

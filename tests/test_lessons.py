@@ -88,6 +88,19 @@ def test_check_of_one_problem():
     assert "passed" in shown(result)
 
 
+def test_check_says_what_the_words_in_its_problems_mean():
+    def one(name):
+        return import_module("kda_learn.check").CheckRow(
+            "s12", name, "emulator", 1, "float32", 0.0035, 0.0034, 0.01, [], True
+        )
+
+    text = shown(running.Checked("s12", "emulator", [one("varlen 17+0+31+1, 2 heads, no dht")]))
+    assert "Problems. varlen: sequences of unequal lengths" in text and "; heads: " in text
+    assert "no dht: it is zero." in text and "strong gate:" not in text and "seed" not in text
+    assert "Problems." not in shown(running.Checked("s12", "emulator", [one("48 tokens")]))
+    assert "Checked: numbers, races, reads of unwritten memory, wavefronts." in text
+
+
 def test_check_without_a_problem_takes_the_standard_set(monkeypatch):
     asked = []
 
@@ -171,6 +184,12 @@ def test_compile_beside_another_stage(compiler):
     assert "shared memory" in result.limited_by
     text = shown(result)
     assert "s01 s02" in text and "116,288 50,752" in text
+    assert "that is, VSplit 1 (1 block for each state), sequences of equal length, fp32 snapshots" in text
+
+
+def test_a_kernels_arguments_in_words():
+    words_of = compiling.entry_words("kernel_a<4, true, bf16>")
+    assert words_of == "VSplit 4 (4 blocks for each state), sequences of unequal length, bf16 snapshots"
 
 
 def test_the_histogram_counts_opcodes(compiler):

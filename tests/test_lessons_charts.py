@@ -82,6 +82,7 @@ def test_other_charts(recorded, compiler):
     assert "B1/T131072" in texts(drawing(delta_chart(measure("s02"))))
     chart = extra_smem_chart(measure("s02", blocks=[1, 2, 3, 4]))
     assert "4 blocks: 60.0" in chart.alt or "4 blocks: 59.9" in chart.alt
+    assert "; 1 block: 6" in chart.alt
     assert "blocks on an SM" in texts(drawing(chart))
     occupancy = occupancy_chart("s00", "s01", "s02", "s12")
     assert "s01: 116,288 bytes, 1" in occupancy.alt and "2 up to 115,712 bytes" in occupancy.alt

@@ -67,8 +67,16 @@ def test_recorded_times(recorded):
     assert row.verdict == "same sign, other size"
     text = shown(result)
     assert text.startswith("Recorded. Recorded on 2026-11-30 on an NVIDIA H200 with 132 SMs")
-    assert "same sign, other size" in text
+    assert "VSplit blocks s01, ms s02, ms" in text and "B32/T8192 1 4, 4" in text
+    assert "Verdicts. same sign, other size: the same direction, and more than a factor of 2 apart" in text
+    assert "B32/T8192: 32 sequences of 8192 tokens." in text
     assert row.reason and row.reason in shown(result.reasons())
+
+
+def test_a_config_with_fewer_blocks_than_sms_is_pointed_out(recorded):
+    assert (measure("s02", configs=B1).row().blocks, measure("s00").row().base_blocks) == (4, None)
+    assert f"{B1} has only 32 blocks for 132 SMs, so no two share an SM." in shown(measure("s02"))
+    assert "has only" not in shown(measure("s02", configs=B32))
 
 
 def test_against_another_stage_than_the_base(recorded):
@@ -118,7 +126,8 @@ def test_a_live_measurement(monkeypatch):
             [lesson_samples.run(config, {"s01": 80.0, "s02": 63.0}) for config in options["configs"]],
             options["stages"],
         )
-        return {"rows": rows, "recorded": False, "banner": "Measured now on an NVIDIA H200 with 132 SMs."}
+        banner = "Measured now on an NVIDIA H200 with 132 SMs."
+        return {"rows": rows, "recorded": False, "banner": banner, "heads": 32, "sms": 80}
 
     monkeypatch.setattr(measuring, "ladder", ladder)
     result = measure("s02", configs=B32, live=True, sms=80)
@@ -156,7 +165,8 @@ def test_recorded_blocks(recorded):
     assert [row.blocks for row in result.rows] == [4, 1] and result.recorded
     assert result.row(1).delta_pct == pytest.approx(10, abs=0.5)
     assert result.row(4).delta_pct is None
-    assert "Recorded on 2026-11-30" in shown(result)
+    text = shown(result)
+    assert "Recorded on 2026-11-30" in text and "exactly this many blocks fit an SM" in text
     with pytest.raises(BadInput, match="give one of them"):
         result.row(3)
 
@@ -204,8 +214,13 @@ def test_a_recorded_profile(monkeypatch):
     assert text.startswith("Recorded. Counters of s01 and s02. Recorded on 2026-11-30")
     assert "No GPU." not in text  # a reader without a GPU knows that
     assert "mio throttle 55.6 % 55.6 % for room in the queue" in text
+    assert "all loads, by the whole kernel's counter 11,380 11,280" in text
+    assert "LDS: load from shared memory 11,280" in text and "LDGSTS" not in text
+    assert "some percent above where several blocks share an SM" in text
+    assert "The launch: 32 sequences of 256 tokens, 32 heads, VSplit 1." in text
+    assert result.profile.banner().startswith("Recorded on 2026-11-30")
     lines = result.by_line(top=1)
-    assert [row.line for row in lines.rows] == [221] and "short_scoreboard" in shown(lines)
+    assert [row.line for row in lines.rows] == [221] and "short scoreboard" in shown(lines)
     with pytest.raises(BadInput, match="give one of loads, stores"):
         result.wavefronts("nothing")
 
@@ -240,9 +255,10 @@ def test_a_card_of_records(recorded, compiler, monkeypatch):
     assert (result.base, result.this.build.registers <= 64) == ("s01", True)
     assert result.difference.code_lines > 0
     text = shown(result)
-    for words_of_card in ("lines of code changed", "LDSM in the code 0 0", "binding stall mio throttle 56 %"):
+    for words_of_card in ("lines of code changed", "(ldmatrix) 0 0", "binding stall mio throttle 56 %"):
         assert words_of_card in text
     assert "s01, ms s02, ms" in text and "Counters of s01 and s02." in text
+    assert "in percent of their time (mio throttle: for room in the queue" in text
 
 
 def test_a_card_without_records_invents_nothing(compiler):

@@ -1,4 +1,4 @@
-"""How much fewer blocks on an SM cost: a stage timed with shared memory that it asks for and leaves alone.
+"""How much fewer blocks on an SM cost: a stage timed with shared memory that it asks for and does not use.
 
 `measure("s02", blocks=[1, 2, 3, 4])` shows it. `python -m kda_learn.lessons.blocks [FOLDER]` measures it on a
 GPU and writes the records that computers without one show.
@@ -25,7 +25,7 @@ from ..run import THREADS, choose_machine
 from ..stages import stage as stage_named
 from ..timing_statistics import delta_estimate, median_estimate
 from .display import Banner, Part, Sentence, Shown, Table, decimal, interval, percent, whole
-from .machines import measured_banner, missing_banner
+from .machines import INTERVAL, measured_banner, missing_banner
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ CONFIG = "B32/T8192"
 STAGE = "s02"
 HEADS = 32
 NOTE = (
-    "Each block asks for as much shared memory as lets just so many blocks fit an SM, and leaves the rest "
-    "alone. ms: the median, and the interval that holds 95 % of resampled medians. change: against the most "
-    "blocks."
+    "Each block asks for so much more shared memory that exactly this many blocks fit an SM; it does not use "
+    f"it. ms: the median of one launch. {INTERVAL} change: against the row with the most blocks."
 )
 
 
@@ -47,8 +46,8 @@ class BlocksRow:
     """A stage with so many blocks on an SM; the times are None where nothing was measured."""
 
     blocks: int  # on an SM at a time, as the driver counts them
-    extra_smem: int  # bytes that a block asks for and leaves alone
-    occupancy_pct: float  # warps on an SM, of the most
+    extra_smem: int  # bytes that a block asks for and does not use
+    occupancy_pct: float  # resident warps, as a share of the 64 that an SM can hold
     ms: float | None = None
     interval_ms: tuple[float, float] | None = None
     delta_pct: float | None = None  # against the row with the most blocks
@@ -90,7 +89,7 @@ class Blocks(Shown):
         headers = [
             "blocks on an SM",
             "extra bytes a block",
-            "warps, of 64",
+            "of an SM's 64 warps",
             "ms",
             "interval",
             "change",

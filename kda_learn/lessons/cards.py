@@ -9,11 +9,12 @@ from typing import TypeVar
 from ..errors import MachineUnavailable
 from ..stages import stage as stage_named
 from .changes import Difference, diff
-from .compiling import Build, Histogram, compile
+from .compiling import OPCODES, Build, Histogram, compile
 from .display import Cell, Part, Sentence, Shown, Table, Value, whole
 from .machines import NOT_HERE, NOT_RECORDED, missing_banner
 from .measuring import Measured
 from .measuring import latest as latest_times
+from .profile_words import REASONS, plain
 from .profiling import Profiled, banners
 from .profiling import latest as latest_profile
 from .tracing import Trace, trace
@@ -22,8 +23,9 @@ SASS = ("LDS", "LDSM", "STS", "STSM", "LDGSTS", "HMMA", "BAR")
 """The machine instructions that a card counts."""
 
 NOTE = (
-    "In the code (SASS): each instruction counted once, however often it runs. Excess: wavefronts that bank "
-    "conflicts cost. Binding stall: what warps wait for most, in percent of their time."
+    "Blocks on an SM: in brackets their share of its 64 warps. LDS to BAR: machine instructions (SASS) that "
+    "stand in the code, each counted once, however often it runs. Excess: wavefronts that bank conflicts "
+    "cost. Binding stall: what warps wait for most, in percent of their time"
 )
 
 Result = TypeVar("Result")
@@ -65,12 +67,19 @@ class Card(Shown):
         profiles = [side.profile for side in self.sides if not side.profile.missing]
         return [
             Table(["", *names], self._rows(), caption=f"{self.stage}: {self.title}"),
+            Sentence(self._note(), quiet=True),
             *(missing_banner(gap, NOT_HERE) for gap in self.gaps),
             self.measured.banner,
             self.measured.table(),
+            *self.measured.notes(),
             *banners(profiles),
-            Sentence(NOTE, quiet=True),
         ]
+
+    def _note(self) -> str:
+        """What must be known to read the table."""
+        found = dict.fromkeys(side.profile.binding_stall for side in self.sides)
+        stalls = [f"{plain(reason)}: {REASONS[reason]}" for reason in found if reason in REASONS]
+        return f"{NOTE} ({'; '.join(stalls)})." if stalls else f"{NOTE}."
 
     def _rows(self) -> list[list[Value]]:
         rows: list[list[Value]] = []
@@ -87,7 +96,7 @@ class Card(Shown):
         row("blocks on an SM", _occupancy)
         for opcode in SASS:
             counts = [side.histogram and side.histogram[opcode] for side in self.sides]
-            rows.append([f"{opcode} in the code", *map(_count, counts)])
+            rows.append([f"{opcode}: {OPCODES[opcode]}", *map(_count, counts)])
         row("wavefronts a tile", lambda side: _count(side.trace and side.trace.wavefronts()))
         row("of these in excess", lambda side: _count(side.trace and side.trace.excess()))
         row("binding stall", _stall)
@@ -148,7 +157,7 @@ def _stall(side: Side) -> Cell:
     reason = side.profile.binding_stall
     if reason is None:
         return Cell(NOT_RECORDED, "quiet", right=True)
-    return Cell(f"{reason.replace('_', ' ')} {side.profile.stalls[reason]:.0f} %", right=True)
+    return Cell(f"{plain(reason)} {side.profile.stalls[reason]:.0f} %", right=True)
 
 
 def _hunks(number: int) -> str:

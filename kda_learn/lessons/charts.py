@@ -161,7 +161,7 @@ def extra_smem_chart(blocks: Blocks) -> Chart:
         axes.set_xlabel("blocks on an SM")
         axes.set_title(f"{blocks.stage}, {blocks.config}: ms a launch")
         axes.grid(axis="y", color=FAINT, linewidth=0.6)
-    said = "; ".join(f"{row.blocks} blocks: {row.ms:.2f} ms" for row in rows)
+    said = "; ".join(f"{_blocks(row.blocks)}: {row.ms:.2f} ms" for row in rows)
     figure.alt = f"{blocks.stage} at {blocks.config} with fewer blocks on an SM. {said}."
     figure.caption = blocks.banner.words
     return figure
@@ -250,6 +250,10 @@ def _ladder_words(
         if delta is not None or other is not None
     ]
     return f"Change of each stage's time against its base at {config}. {'; '.join(parts)}."
+
+
+def _blocks(number: int) -> str:
+    return f"{number} {'block' if number == 1 else 'blocks'}"
 
 
 def _percent(value: float | None) -> str:

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 OPCODES = {
     "LDS": "load from shared memory",
-    "LDSM": "ldmatrix",
+    "LDSM": "load of 8 x 8 matrices from shared memory (ldmatrix)",
     "STS": "store to shared memory",
-    "STSM": "stmatrix",
-    "LDGSTS": "cp.async, global to shared memory",
-    "MOVM": "movmatrix",
+    "STSM": "store of 8 x 8 matrices to shared memory (stmatrix)",
+    "LDGSTS": "asynchronous copy from global to shared memory (cp.async)",
+    "MOVM": "transposing of an 8 x 8 matrix in registers (movmatrix)",
     "LDG": "load from global memory",
     "STG": "store to global memory",
-    "SHFL": "shuffle between lanes",
-    "HMMA": "tensor-core product",
-    "BAR": "block barrier",
+    "SHFL": "exchange of registers between lanes (shuffle)",
+    "HMMA": "product of small matrices by a tensor core (mma)",
+    "BAR": "barrier, at which the warps of a block wait for each other",
 }
 """The machine instructions that this course is about."""
 
@@ -135,14 +135,24 @@ class Build(Shown):
         columns = [build.figures() for build in builds]
         rows = [[line[0][0], *(cell for _, cell in line)] for line in zip(*columns, strict=True)]
         note = (
-            f"By NVRTC {self.facts.nvrtc} for {self.facts.entry}, sm_90a, {THREADS} threads a block; blocks "
-            "on an SM by the hardware's rule. No GPU was needed."
+            f"By NVIDIA's compiler, NVRTC {self.facts.nvrtc}, for Hopper (sm_90a), {THREADS} threads a "
+            f"block. Kernel: {self.facts.entry}, that is, {entry_words(self.facts.entry)}. Spilled: pushed "
+            "out of registers into slow memory. Limited by: what runs out first on an SM. No GPU was needed."
         )
         banners = dict.fromkeys(build.facts.banner for build in builds if build.facts.banner is not None)
         return [*banners, Table(["", *(build.stage for build in builds)], rows), Sentence(note, quiet=True)]
 
     def _sides(self) -> list[Build]:
         return [build for build in (self.base, self) if build is not None]
+
+
+def entry_words(entry: str) -> str:
+    """What a kernel's template arguments mean, as in "kernel_a<1, false, float>"."""
+    v_split, varlen, snapshot = entry.partition("<")[2].rstrip(">").split(", ")
+    lengths = "unequal" if varlen == "true" else "equal"
+    number = {"float": "fp32"}.get(snapshot, snapshot)
+    blocks = "1 block" if v_split == "1" else f"{v_split} blocks"
+    return f"VSplit {v_split} ({blocks} for each state), sequences of {lengths} length, {number} snapshots"
 
 
 def compile(

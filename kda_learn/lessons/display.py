@@ -15,6 +15,8 @@ from typing import Literal
 from ..text_table import WIDTH, table
 
 Tone = Literal["", "good", "bad", "quiet", "strong"]
+LONG = 24
+"""Letters from which on the name of a row is broken into lines where the page is narrow."""
 
 STYLE = """
 .kda { color: inherit; max-width: 100%; margin: .4em 0; line-height: 1.45; }
@@ -38,6 +40,7 @@ STYLE = """
 .kda table.kda-table tbody th { vertical-align: top; font-weight: inherit; }
 .kda table.kda-table .kda-right { text-align: right; font-variant-numeric: tabular-nums; }
 .kda table.kda-table td.kda-wrap { white-space: normal; min-width: 15em; max-width: 34em; }
+.kda table.kda-table tbody th.kda-long { white-space: normal; min-width: 12em; max-width: 24em; }
 .kda table.kda-table tr.kda-total > * { font-weight: 600; }
 .kda .kda-good { background: rgba(46, 160, 67, .18); border-radius: 3px; padding: 0 .3em; }
 .kda .kda-bad { background: rgba(248, 81, 73, .2); border-radius: 3px; padding: 0 .3em; }
@@ -159,6 +162,8 @@ class Table:
         for column, (value, at_right) in enumerate(zip(row, right, strict=True)):
             tag = 'th scope="row"' if column == 0 else "td"
             name = "kda-right" if at_right else ""
+            if column == 0 and len(_plain(value)) > LONG:
+                name = "kda-long"
             if self.headers[column] == self.wrap:
                 name = "kda-wrap"
             cells.append(f"<{tag}{_class(name)}>{_html(value)}</{tag.split()[0]}>")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..bench import Config
 from ..device import hopper
 from ..errors import MachineUnavailable
 from .display import Banner
@@ -11,6 +12,17 @@ GPU = "GPU"
 RECORDED = "Recorded"
 NOT_RECORDED = "not recorded"
 NOT_HERE = "Not possible here"
+INTERVAL = (
+    "interval: where the true median lies with 95 % confidence, judged by how much single launches differ."
+)
+"""What the intervals of times and changes are; `kda_learn.timing_statistics` computes them."""
+
+
+def batch_words(config: str) -> str:
+    """A config such as "B32/T8192" in words. Raises BadInput if it is none."""
+    batch = Config.parse(config)
+    sequences = "1 sequence" if batch.sequences == 1 else f"{batch.sequences} sequences"
+    return f"{sequences} of {batch.length} tokens"
 
 
 def machine_banner(machine: str, more: str = "") -> Banner:

@@ -7,23 +7,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..article import article_delta, article_us
-from ..bench import CONFIGS
+from ..bench import CONFIGS, Config
 from ..errors import BadInput, MachineUnavailable
 from ..ladder import ladder
 from ..run import choose_machine
 from ..stages import stage as stage_named
+from ..verdicts import OPPOSITE, OTHER_SIZE, REPRODUCED, SMALL_PCT, WITHIN_FACTOR, WITHIN_NOISE
 from .blocks import Blocks, measure_blocks
 from .display import Banner, Cell, Part, Sentence, Shown, Table, Value, decimal, interval, percent
-from .machines import NOT_RECORDED, measured_banner, missing_banner
+from .machines import INTERVAL, NOT_RECORDED, batch_words, measured_banner, missing_banner
 from .steps import Steps
 
 if TYPE_CHECKING:
     from .charts import Chart
 
-NOTE = (
-    "ms: the median of one launch, and the interval that holds 95 % of resampled medians. change: the same, "
-    "against the base. article: its figure for an H20, 78 SMs."
-)
+VERDICTS = {
+    REPRODUCED: f"the same direction as the article's, and within a factor of {WITHIN_FACTOR:g}",
+    OTHER_SIZE: f"the same direction, and more than a factor of {WITHIN_FACTOR:g} apart",
+    WITHIN_NOISE: f"the interval holds zero, or both changes are below {SMALL_PCT} %",
+    OPPOSITE: "faster here and slower in the article, or the other way round",
+}
+"""What each verdict means."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class Timing:
     article_delta_pct: float | None
     verdict: str | None  # as `kda_learn.ladder.verdict` gives it
     reason: str | None
+    v_split: int | None = None  # blocks that share a state's columns
+    blocks: int | None = None  # of the stage that fit an SM
+    base_blocks: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +58,8 @@ class Measured(Shown):
     rows: list[Timing]
     banner: Banner
     recorded: bool
+    heads: int = 32
+    sms: int | None = None  # of the GPU, or of the part of it that was used; None: not measured
 
     @property
     def missing(self) -> bool:
@@ -76,23 +85,45 @@ class Measured(Shown):
         return Reasons(self.stage, self.rows)
 
     def parts(self) -> list[Part]:
-        return [self.banner, self.table(), Sentence(NOTE, quiet=True)]
+        return [self.banner, self.table(), *self.notes()]
+
+    def notes(self) -> list[Part]:
+        """What must be known to read the table."""
+        config = self.rows[0].config
+        columns = f"{config}: {batch_words(config)}. ms: the median of one launch. {INTERVAL}"
+        if self.against is not None:
+            columns += f" change: {self.stage} against {self.against}. article: its figure, H20, 78 SMs."
+        notes = [columns]
+        if not self.missing:
+            notes.append(
+                "VSplit: how many blocks share the columns of one state. blocks: how many fit an SM at a time"
+                f"{'' if self.against is None else f', of {self.against} and of {self.stage}'}."
+                f"{''.join(map(self._few_blocks, self.rows))}"
+            )
+        verdicts = [f"{name}: {words}" for name, words in VERDICTS.items() if name in self._verdicts()]
+        if verdicts:
+            notes.append(f"Verdicts. {'; '.join(verdicts)}.")
+        return [Sentence(words, quiet=True) for words in notes]
 
     def table(self) -> Table:
         """The times."""
-        headers = ["", f"{self.stage}, ms", "interval"]
+        headers = ["", "VSplit", "blocks", f"{self.stage}, ms", "interval"]
         if self.against is not None:
-            headers = ["", f"{self.against}, ms", *headers[1:], "change", "interval", "article", "verdict"]
+            headers.insert(3, f"{self.against}, ms")
+            headers += ["change", "interval", "article", "verdict"]
         rows = [self._cells(row) for row in self.rows]
         return Table(headers, rows).without_blanks()
 
     def _cells(self, row: Timing) -> list[Value]:
         none = Cell(NOT_RECORDED, "quiet", right=True)
         time = none if row.ms is None else decimal(row.ms, 2)
+        launch = [row.config, row.v_split]
         if self.against is None:
-            return [row.config, time, interval(row.interval_ms, 2)]
+            return [*launch, row.blocks, time, interval(row.interval_ms, 2)]
+        blocks = "" if row.blocks is None else f"{row.base_blocks or '?'}, {row.blocks}"
         return [
-            row.config,
+            *launch,
+            Cell(blocks, right=True),
             none if row.base_ms is None else decimal(row.base_ms, 2),
             time,
             interval(row.interval_ms, 2),
@@ -101,6 +132,18 @@ class Measured(Shown):
             percent(row.article_delta_pct),
             row.verdict or "",
         ]
+
+    def _verdicts(self) -> set[str | None]:
+        return {row.verdict for row in self.rows}
+
+    def _few_blocks(self, row: Timing) -> str:
+        """A sentence if a config has so few blocks that none shares its SM, however many would fit."""
+        if self.sms is None or row.v_split is None:
+            return ""
+        launched = Config.parse(row.config).sequences * self.heads * row.v_split
+        if launched > self.sms:
+            return ""
+        return f" {row.config} has only {launched} blocks for {self.sms} SMs, so no two share an SM."
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,6 +202,8 @@ def measure(
         rows=[_timing(by_place, name, base, config) for config in wanted],
         banner=measured_banner(found["banner"], recorded=found["recorded"]),
         recorded=found["recorded"],
+        heads=found["heads"],
+        sms=found["sms"],
     )
     if live:
         _measured_now[name, base] = result
@@ -201,6 +246,9 @@ def _timing(
         article_delta_pct=article_delta(stage, base, config),
         verdict=verdict,
         reason=reason,
+        v_split=row.get("v_split"),
+        blocks=row.get("blocks_per_sm"),
+        base_blocks=base_row.get("blocks_per_sm"),
     )
 
 

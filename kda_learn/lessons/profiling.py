@@ -11,11 +11,21 @@ from ..counters import COUNTERS
 from ..errors import BadInput, MachineUnavailable
 from ..profile import CONFIG, HEADS, Profile, recorded
 from ..profile import profile as profile_once
-from ..profile_rows import OP_CLASSES
 from ..run import choose_machine, kernel_path, stage_name
 from ..source import StageSource
 from .display import Banner, Bar, Cell, Part, Sentence, Shown, Table, Value, decimal, percent, whole
-from .machines import NOT_RECORDED, gpu_words, measured_banner, missing_banner
+from .machines import NOT_RECORDED, batch_words, gpu_words, measured_banner, missing_banner
+from .profile_words import (
+    COUNTED,
+    NCU_NOTE,
+    NOT_WAITING,
+    REASONS,
+    SAMPLES_NOTE,
+    STALLS_NOTE,
+    SURPLUS_NOTE,
+    WAVEFRONTS_NOTE,
+    plain,
+)
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -32,30 +42,9 @@ SHOWN = (
 )
 """The counters of a first look; `.counters` has all."""
 
-REASONS = {
-    "barrier": "for the other warps at a block barrier",
-    "branch_resolving": "for a branch to be decided",
-    "dispatch_stall": "for the dispatcher",
-    "drain": "for its last stores, at the end",
-    "imc_miss": "for a constant that is not in its cache",
-    "lg_throttle": "for room in the queue to global memory",
-    "long_scoreboard": "for data from global memory",
-    "math_pipe_throttle": "for a busy arithmetic or tensor pipe",
-    "membar": "for a memory fence",
-    "mio_throttle": "for room in the queue of the load-store pipe, which serves shared memory",
-    "no_instruction": "for its next instruction to be fetched",
-    "not_selected": "not at all: it could issue, another warp was taken",
-    "selected": "not at all: it issues",
-    "short_scoreboard": "for data from shared memory",
-    "sleeping": "because it sleeps",
-    "tex_throttle": "for room in the queue of the texture pipe",
-    "wait": "a fixed time, for its own instruction before",
-}
-"""What a warp waits for, by the reason's name in ncu."""
-
-NOT_WAITING = ("selected", "not_selected")
 MOST_REASONS = 8
-SECONDS_NOTE = "Counters are read by ncu, which runs the launch dozens of times."
+SURPLUS_PCT = 0.5
+"""Differences between counted and simulated wavefronts from which on a note explains them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,11 +112,11 @@ class Profiled(Shown):
         parts.append(Table(["", *names, "what it is"], list(_counter_rows(shown))))
         parts.append(Table(["a warp waits", *names, "", ""], list(_stall_rows(shown))))
         parts.append(Table(["wavefronts a tile", *_twice(names)], list(_wavefront_rows(shown))))
-        note = (
-            "A warp waits: shares of its time from one instruction to the next. Wavefronts of shared memory: "
-            f"counted by the hardware, and simulated from the trace's addresses. {SECONDS_NOTE}"
-        )
-        return [*parts, Sentence(note, quiet=True)]
+        notes = [STALLS_NOTE, WAVEFRONTS_NOTE]
+        if any(map(_has_surplus, shown)):
+            notes.append(SURPLUS_NOTE)
+        launch = f"{NCU_NOTE} The launch: {' and '.join(dict.fromkeys(_launches(shown)))}."
+        return [*parts, Sentence(" ".join(notes), quiet=True), Sentence(launch, quiet=True)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,13 +137,14 @@ class ProfiledLines(Shown):
                 row.section,
                 decimal(row.share_pct, unit=" %"),
                 Bar(row.share_pct / widest),
-                next(iter(row.stalls), ""),
+                plain(next(iter(row.stalls), "")),
                 _code(self.source, row.line),
             ]
             for row in self.rows
         ]
         headers = ["line", "section", "of all samples", "", "mostly", "code"]
-        return [Table(headers, shown, caption=f"{self.source.path.name}: where warps were found")]
+        table = Table(headers, shown, caption=f"{self.source.path.name}: where warps were found")
+        return [table, Sentence(SAMPLES_NOTE, quiet=True)]
 
 
 def profile(
@@ -202,11 +192,17 @@ def latest(stage: str) -> Profiled:
 
 
 def _profiled(stage: Stage | str | Path, get: Callable[[], Profile]) -> Profiled:
-    """What `get` gives, or what it says is missing."""
+    """What `get` gives, or what it says is missing.
+
+    Without a GPU there is no more to say about why a recorded one was not measured.
+    """
     name = stage_name(stage)
     source = StageSource.load(kernel_path(stage))
     try:
-        return Profiled(name, get(), source)
+        found = get()
+        if choose_machine("auto") != "gpu":
+            found = replace(found, reason="")
+        return Profiled(name, found, source)
     except MachineUnavailable as missing:
         return Profiled(name, None, source, str(missing))
 
@@ -219,9 +215,7 @@ def banners(shown: Sequence[Profiled]) -> Iterator[Banner]:
         if one.profile is None:
             found = missing_banner(one.reason if has_gpu else "There is no Hopper GPU here to count on.")
         elif one.profile.recorded:
-            # Without a GPU there is no more to say about why it was not measured.
-            reason = one.profile.reason if has_gpu else ""
-            found = measured_banner(replace(one.profile, reason=reason).banner(), recorded=True)
+            found = measured_banner(one.profile.banner(), recorded=True)
         else:
             found = measured_banner(f"Counted now on {gpu_words()}.", recorded=False)
         stages_of.setdefault(found, []).append(one.stage)
@@ -248,13 +242,13 @@ def _stall_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
     for reason in reasons[:MOST_REASONS]:
         shares = [found.get(reason) for found in stalls]
         values = [Cell("" if share is None else f"{share:.1f} %", right=True) for share in shares]
-        yield [reason.replace("_", " "), *values, Bar((shares[-1] or 0) / 100), REASONS.get(reason, "")]
+        yield [plain(reason), *values, Bar((shares[-1] or 0) / 100), REASONS.get(reason, "")]
 
 
 def _wavefront_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
-    """Loads and stores by the hardware's own counters, then the classes of machine instructions."""
+    """Loads and stores by the whole kernel's counters, then by machine instruction."""
     rows = [{row.name: row for row in one.profile.comparisons} if one.profile else {} for one in shown]
-    for name in ("loads", "stores", *OP_CLASSES):
+    for name, words in COUNTED.items():
         if not any(name in found for found in rows):
             continue
         cells: list[Value] = []
@@ -262,7 +256,23 @@ def _wavefront_rows(shown: Sequence[Profiled]) -> Iterator[list[Value]]:
             row = found.get(name)
             cells += [whole(row and row.measured), whole(row and row.simulated)]
             cells.append(percent(row and row.difference_pct))
-        yield [name, *cells]
+        yield [words, *cells]
+
+
+def _has_surplus(one: Profiled) -> bool:
+    """Whether the whole kernel's counters differ visibly from the trace."""
+    rows = one.profile.comparisons if one.profile else []
+    return any(
+        row.name in ("loads", "stores") and abs(row.difference_pct or 0) >= SURPLUS_PCT for row in rows
+    )
+
+
+def _launches(shown: Sequence[Profiled]) -> Iterator[str]:
+    """The launches that were counted, in words."""
+    for one in shown:
+        if one.profile is not None:
+            batch = batch_words(one.profile.config)
+            yield f"{batch}, {one.profile.heads} heads, VSplit {one.profile.v_split}"
 
 
 def _twice(names: Sequence[str]) -> list[str]:

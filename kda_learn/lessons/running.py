@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,6 +20,23 @@ from .steps import Steps
 
 if TYPE_CHECKING:
     from ..stages import Stage
+
+TERMS = {
+    r"\d x \d": "N x T tokens: N sequences of T tokens each",
+    r"varlen": "varlen: sequences of unequal lengths in one batch, such as 17+0 for 17 and for 0 tokens",
+    r"\bheads?\b": "heads: the layer works several times side by side, each time with numbers of its own",
+    r"strong gate": "strong gate: the state is nearly forgotten within a tile",
+    r"gate [-\d]": "gate: how much of the state is kept from token to token, as a natural logarithm",
+    r"\bdht\b": "dht: the gradient of the state at the end of a sequence; no dht: it is zero",
+    r"\bseed\b": "seed: the number from which the random inputs are drawn",
+}
+"""What the words in a problem's name mean: a pattern of each, and a clause."""
+
+COLUMNS = (
+    "Columns. VSplit: how many blocks share the columns of one state. snapshots: the type of their numbers; "
+    "bfloat16, bf16 for short, has 16 bits. error: how far the results are from a computation with 64 bits, "
+    "in percent (root of the mean square). by rounding: the error that rounding to bf16 causes by itself."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,19 +133,18 @@ class Checked(Shown):
             for row in self.rows
         ]
         more = (
-            "It finds wrong numbers; races and early reads are found by the CPU machine, machine='emulator'."
+            "Checked: numbers. Races and reads of unwritten memory are found by the CPU machine, "
+            "machine='emulator'."
             if self.machine == "gpu"
-            else "Numbers, races, reads of what nobody wrote, and wavefronts are looked at."
+            else "Checked: numbers, races, reads of unwritten memory, wavefronts."
         )
         passed = sum(row.ok for row in self.rows)
         summary = f"{self.stage}: {passed} of {len(self.rows)} passed."
         return [
             machine_banner(self.machine, more),
             Table(headers, rows),
-            Sentence(
-                "error: against float64, root mean square. by rounding: what rounding to bf16 alone causes.",
-                quiet=True,
-            ),
+            *_words_of([row.problem for row in self.rows]),
+            Sentence(COLUMNS, quiet=True),
             *_fault_parts(self.faults, summary),
         ]
 
@@ -161,6 +178,13 @@ def check(
             )
             rows.append(row)
     return Checked(stage=stage_name(stage), machine=machine, rows=rows)
+
+
+def _words_of(problems: Sequence[str]) -> list[Part]:
+    """What the words in the problems' names mean; nothing for names without such words."""
+    names = "\n".join(problems)
+    found = [clause for pattern, clause in TERMS.items() if re.search(pattern, names)]
+    return [Sentence(f"Problems. {'; '.join(found)}.", quiet=True)] if found else []
 
 
 def _fault_parts(faults: Sequence[str], otherwise: str) -> list[Part]:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 FIELDS = ("kind", "region", "section")
 KINDS = {"load": "loads", "store": "stores", "copy": "copies"}
 NOTE = (
-    "One tile of 16 tokens, one head, all warps together. least: wavefronts that the same accesses need when "
-    "no bank is asked twice; excess: those above, hatched in the bar. A copy is a cp.async."
+    "One tile of 16 tokens, one head, all warps together. In capitals: the parts of the stage's shared "
+    "memory. least: wavefronts that the same accesses need when no bank is asked twice; excess: those above, "
+    "hatched in the bar. copy: an asynchronous copy from global memory (cp.async)."
 )
 
 
