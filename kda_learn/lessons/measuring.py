@@ -92,7 +92,7 @@ class Measured(Shown):
         config = self.rows[0].config
         columns = f"{config}: {batch_words(config)}. ms: the median of one launch. {INTERVAL}"
         if self.against is not None:
-            columns += f" change: {self.stage} against {self.against}. article: its figure, H20, 78 SMs."
+            columns += f" change: {self.stage} against {self.against}. article: on an H20 (78 SMs)."
         notes = [columns]
         if not self.missing:
             notes.append(
