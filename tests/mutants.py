@@ -45,7 +45,8 @@ class Mutant:
 
     def write(self) -> Path:
         """The file of this mutant, always in the same place: the emulator then finds what it built before."""
-        path = cache_folder("mutants") / f"{self.stage.id}_{self.line}.cu"
+        change = "".join(re.findall(r"\w+", self.change.partition(" -> ")[2]))
+        path = cache_folder("mutants") / f"{self.stage.id}_{self.line}_{change}.cu"
         write_atomically(path, self.text.encode())
         return path
 
@@ -54,6 +55,15 @@ def without_synchronisation(stage: Stage) -> list[Mutant]:
     """Every barrier, wait, commit and fence left out, one at a time."""
     code = "\n".join(stage.source.code_lines)
     return [_changed(stage, match, "") for match in SYNCHRONISATION.finditer(code)]
+
+
+def with_weaker_waits(stage: Stage) -> list[Mutant]:
+    """Every wait for copies lets one more group of them be under way, one at a time."""
+    code = "\n".join(stage.source.code_lines)
+    return [
+        _changed(stage, match, f"cp_async_wait<{int(match['groups']) + 1}>();")
+        for match in re.finditer(r"cp_async_wait<(?P<groups>\d)>\(\);", code)
+    ]
 
 
 def with_plain_layouts(stage: Stage) -> dict[str, Mutant]:
