@@ -212,9 +212,8 @@ def of_stages(facts: Facts, on_gpu: Sequence[StageFinding]) -> Finding:
         "The CPU machine runs all of them." if facts.cpu_machine else "None can run without the CPU machine."
     )
     if not facts.gpus:
-        return Finding(
-            "stages", "limited" if facts.cpu_machine else "missing", f"{len(on_gpu)} stages. {machine}"
-        )
+        sentence = f"{len(on_gpu)} stages, and no GPU to time them on. {machine}"
+        return Finding("stages", "limited" if facts.cpu_machine else "missing", sentence)
     able = [stage.id for stage in on_gpu if stage.launches]
     if len(able) == len(on_gpu):
         return Finding("stages", "ok", f"All {len(on_gpu)} stages run on this GPU.")
