@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SEEDS_PER_DAY = 1000
 LONGEST = 130  # tokens: eight full tiles and a short one
-MOST_SEQUENCES = 4
+MOST_SEQUENCES = 3
 MOST_HEADS = 3
 GATES = (-0.0005, -3.0)  # mean nat per token: a tile keeps 99 % of the state, or nothing of it
 TELLING_LENGTHS = (0, 1, CHUNK - 1, CHUNK, CHUNK + 1)  # where mistakes at the borders of a tile show

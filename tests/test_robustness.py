@@ -1,7 +1,5 @@
 """Kernel A on inputs that nobody thought of, and on poisoned ones: what is wrong must not spread."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from functools import cache
@@ -13,7 +11,7 @@ from poison import HEADS, poisoned, spread
 
 from kda_learn.cli import main
 from kda_learn.errors import BadInput
-from kda_learn.problem import STRONG_GATE, WEAK_GATE, Problem, random_problem
+from kda_learn.problem import Problem, random_problem
 from kda_learn.robustness import LONGEST, check_random, random_case, seeds_of
 from kda_learn.run import Result, run
 from kda_learn.stages import STAGES, Stage, stage
@@ -58,7 +56,7 @@ def test_what_the_random_problems_cover():
     assert {problem.cu_seqlens is None for problem in problems} == {True, False}
     assert {problem.dht is None for problem in problems} == {True, False}
     assert {problem.heads for problem in problems} == {1, 2, 3}
-    assert {problem.sequences for problem in problems} == {1, 2, 3, 4}
+    assert {problem.sequences for problem in problems} == {1, 2, 3}
     lengths = {length for problem in problems for length in problem.lengths}
     assert {0, 1, 15, 16, 17} <= lengths <= set(range(LONGEST + 1))
     decays = [float(np.median(np.exp2(problem.gc[:, -1]))) for problem in problems if problem.total_tiles]
@@ -103,14 +101,15 @@ def test_check_random_says_what_does_not_fit():
 # ---- one poisoned element ----
 
 LENGTHS = [20, 36, 4, 33]
-BAD = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
+REPRESENTATIVE = ["s00", "s02", "s07", "s12"]
+"""With T1; element by element; ldmatrix and a pass of its own; all by asynchronous copies."""
 
 
 @cache
 def clean_problem(varlen: bool) -> Problem:
     """Sequences with tails, neighbours in memory."""
     lengths = LENGTHS if varlen else [20] * 4
-    return random_problem(lengths=lengths, heads=HEADS, varlen=varlen, gate=WEAK_GATE)
+    return random_problem(lengths=lengths, heads=HEADS, varlen=varlen)
 
 
 @cache
@@ -126,18 +125,16 @@ def spread_on_the_emulator(name: str, value: float, varlen: bool) -> list[str]:
     return spread(problem, clean_run(name, varlen), bad)
 
 
-@pytest.mark.parametrize("value", BAD)
-def test_one_bad_element_stays_inside_its_sequence_and_head(value: str):
-    """In every stage, at fixed length: the next sequence's tokens lie right behind a tail."""
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(lambda rung: spread_on_the_emulator(rung.id, BAD[value], False), STAGES))
-    assert {rung.id: said for rung, said in zip(STAGES, found, strict=True) if said} == {}
+@every_stage
+def test_nan_stays_inside_its_sequence_and_head(rung: Stage):
+    """At fixed length: the next sequence's tokens lie right behind a tail."""
+    assert spread_on_the_emulator(rung.id, np.nan, varlen=False) == []
 
 
-@pytest.mark.parametrize("name", ["s00", "s02", "s07", "s12"])
-def test_one_bad_element_stays_inside_in_a_varlen_batch(name: str):
-    assert spread_on_the_emulator(name, np.nan, varlen=True) == []
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", REPRESENTATIVE)
+def test_a_bad_element_stays_inside_in_a_varlen_batch(name: str, value: float):
+    assert spread_on_the_emulator(name, value, varlen=True) == []
 
 
 def test_poison_that_spreads_is_seen():
@@ -222,9 +219,8 @@ def test_a_varlen_batch_is_its_sequences_run_alone(rung: Stage):
         assert same_bits(single.ds0[0], together.ds0[sequence])
 
 
-@pytest.mark.parametrize("gate", [WEAK_GATE, STRONG_GATE])
-def test_a_run_can_be_had_again(gate: float):
-    problem = random_problem(lengths=[30, 30], heads=2, gate=gate)
+def test_a_run_can_be_had_again_in_every_order_of_the_warps():
+    problem = random_problem(lengths=[30, 30], heads=2)
     first, *others = (run("s12", problem, seed=seed, **EMULATOR) for seed in (0, 0, 1, 2))
     for other in others:
         assert same_bits(first.snapshots, other.snapshots) and same_bits(first.ds0, other.ds0)
