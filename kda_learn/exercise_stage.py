@@ -105,7 +105,8 @@ def _numbers(observation: Observation) -> Demand:
     if verdict.ok:
         found = (
             f"{verdict.rel_rms:.2%} from float64 at most, of which rounding explains "
-            f"{verdict.simulated_rel_rms:.2%} ({graded_problem().name}, the last tile short, little forgotten from tile to tile)."
+            f"{verdict.simulated_rel_rms:.2%} ({graded_problem().name}, the last tile "
+            "short; little is forgotten from tile to tile)."
         )
         return Demand("numbers", True, found)
     return Demand("numbers", False, _first_wrong((snapshots, ds0), truth, verdict.simulated_rel_rms))
