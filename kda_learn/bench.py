@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import errors
-from .device import hopper
+from .device import Gpu, hopper
 from .errors import BadInput, KdaError
 from .tiling import CHUNK, HEAD_DIM
 
@@ -122,18 +122,8 @@ def measure(
     `ladder` makes rows of it. Raises BadInput for a config or a number that does not fit, MachineUnavailable
     without a Hopper GPU.
     """
-    for config in configs:
-        Config.parse(config)
-    if not stages or not configs or not sms:
-        raise BadInput("Nothing is to be timed: give at least one stage, one config and one number of SMs.")
-    if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1:
-        raise BadInput(f"heads is {heads!r}: give a whole number from 1 on.")
-    gpu = hopper()
-    for number in sms:
-        if number is not None and not 1 <= number <= gpu.sms:
-            raise BadInput(
-                f"{number} SMs were asked for: give a number from 1 to {gpu.sms}, which the {gpu.name} has."
-            )
+    check_request(stages, configs, sms, heads, None)
+    check_request(stages, configs, sms, heads, hopper())
     request = {
         "stages": list(stages),
         "configs": list(configs),
@@ -143,6 +133,27 @@ def measure(
         "clock_samples": clock_samples,
     }
     return run_in_child("kda_learn.bench_child", request)
+
+
+def check_request(
+    stages: Sequence[str],
+    configs: Sequence[str],
+    sms: Sequence[int | None],
+    heads: int,
+    gpu: Gpu | None,
+) -> None:
+    """Raise BadInput for what `measure` cannot do on this GPU (None: on any)."""
+    for config in configs:
+        Config.parse(config)
+    if not stages or not configs or not sms:
+        raise BadInput("Nothing is to be timed: give at least one stage, one config and one number of SMs.")
+    if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1:
+        raise BadInput(f"heads is {heads!r}: give a whole number from 1 on.")
+    for number in sms:
+        if gpu is not None and number is not None and not 1 <= number <= gpu.sms:
+            raise BadInput(
+                f"{number} SMs were asked for: give a number from 1 to {gpu.sms}, which the {gpu.name} has."
+            )
 
 
 def run_in_child(module: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -90,21 +90,13 @@ def _parser() -> _Parser:
     made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
     made.add_argument("--markdown", action="store_true", help="print Markdown")
     made.add_argument("--chart", type=Path, metavar="FILE", help="draw the first config, as .svg or .png")
-    made = verb(
-        "split-v",
-        verbs.split_v,
-        "Time VSplit 1, 2, 4 and 8 over the size of the batch; the rule that follows.",
-    )
+    made = verb("split-v", verbs.split_v, "VSplit 1, 2, 4, 8 timed over the batch's size; the rule.")
     made.add_argument(
         "--sms", type=_positive, action="append", help="use only so many SMs of the GPU; may be repeated"
     )
     made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
     made.add_argument("--chart", type=Path, metavar="FILE", help="draw the times, as .svg or .png")
-    made = verb(
-        "reproduce",
-        verbs.reproduce,
-        "Check, time and profile the whole ladder on this GPU: one page, one file.",
-    )
+    made = verb("reproduce", verbs.reproduce, "The ladder on this GPU: checks, times, counters, a report.")
     made.add_argument(
         "--out",
         type=Path,

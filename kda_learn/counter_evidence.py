@@ -29,6 +29,7 @@ class Evidence:
 
     stage: str
     v_split: int
+    sms: int  # of the GPU on which it was counted
     blocks_per_sm: int
     barriers: int | None  # that a block passes in a tile; None for a file of your own
     instructions: float  # warp instructions of the loop over tiles
@@ -109,6 +110,7 @@ def evidence(profile: Profile) -> Evidence:
     return Evidence(
         stage=profile.stage,
         v_split=profile.v_split,
+        sms=profile.provenance.sms,
         blocks_per_sm=profile.blocks_per_sm,
         barriers=barriers(profile.stage),
         instructions=sum(

@@ -29,18 +29,20 @@ from .sass import disassemble
 from .stages import STAGES
 
 BATCH = 4
-SPLIT_STAGES = ("s00", "s02", "s06", "s09", "s12")
+V_SPLITS = (1, 4)
+"""Those that the article's rule chooses between."""
+
 SPLIT_CONFIG = "B1/T1024"
 """At VSplit 4 the article runs one long sequence: 128 blocks with 32 heads. 64 tiles of it are enough."""
 
 LARGEST_REPORT = 12 * 10**6
 
 
-def targets(stages: Sequence[str] | None = None) -> list[Target]:
-    """Every stage at VSplit 1, and some at VSplit 4; `stages` (ids) narrows the choice."""
+def targets(stages: Sequence[str] | None = None, v_splits: Sequence[int] = V_SPLITS) -> list[Target]:
+    """Every stage at VSplit 1, then at VSplit 4; `stages` (ids) and `v_splits` narrow the choice."""
     chosen = [stage.id for stage in STAGES if stages is None or stage.id in stages]
-    split = [Target(stage, 4, SPLIT_CONFIG) for stage in chosen if stage in SPLIT_STAGES]
-    return [Target(stage) for stage in chosen] + split
+    whole = [Target(stage) for stage in chosen if 1 in v_splits]
+    return whole + [Target(stage, 4, SPLIT_CONFIG) for stage in chosen if 4 in v_splits]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m kda_learn.profile_pack", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for profiles.json and the pages")
     parser.add_argument("--stages", nargs="*", help="ids (default: all)")
-    parser.add_argument("--seconds", type=float, default=140, help="start no run of ncu after this time")
+    parser.add_argument("--v-split", type=int, choices=V_SPLITS, help="only this VSplit (default: both)")
+    parser.add_argument("--seconds", type=float, default=240, help="start no run of ncu after this time")
     parser.add_argument("--rebuild", type=Path, metavar="ZIP", help="from these pages, without a GPU")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -56,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done = rebuild(options.rebuild)
         wanted = len(done)
     else:
-        wanted = len(targets(options.stages))
-        done = record(targets(options.stages), options.out, options.seconds)
+        chosen = targets(options.stages, [options.v_split] if options.v_split else V_SPLITS)
+        wanted = len(chosen)
+        done = record(chosen, options.out, options.seconds)
     profiles = [one for one in done if isinstance(one, Profile)]
     for one in done:
         print(summary(one) if isinstance(one, Profile) else f"FAILED: {one}", flush=True)

@@ -26,6 +26,7 @@ class RooflineRow:
     stage: str
     config: str
     v_split: int
+    sms: int
     time_ns: float
     traffic_ns: float
     products_ns: float
@@ -72,6 +73,7 @@ def place(
                 stage=row["stage"],
                 config=row["config"],
                 v_split=row["v_split"],
+                sms=ladder["sms"],
                 time_ns=ns_per_tile(row["median_us"], row["config"], ladder["heads"]),
                 traffic_ns=limits.twin_ns[snapshot_dtype],
                 products_ns=limits.mma_ns,
@@ -117,16 +119,21 @@ def sentence(row: RooflineRow, known: Evidence | None) -> str:
     )
     if row.shared_ns is not None:
         text += f", its wavefronts of shared memory {row.shared_ns:.1f} ns"
-    return f"{text}.{binding(known)}"
+    return f"{text}.{binding(known, row.sms)}"
 
 
-def binding(known: Evidence | None) -> str:
-    """What binds, by the counters: the busiest units, device memory, and what warps wait for."""
+def binding(known: Evidence | None, sms: int) -> str:
+    """What binds, by the counters: the busiest units, device memory, and what warps wait for.
+
+    sms: of the row that is spoken of; where the counters are of another number, that is said.
+    """
     if known is None or not known.busiest():
         return ""
     busy = known.busiest()
     units = " and ".join(f"{name} ({percent:.0f} % of the time)" for name, percent in busy)
-    text = f" Busiest {'is' if len(busy) == 1 else 'are'} {units}"
+    verb = "is" if len(busy) == 1 else "are"
+    where = "Busiest" if known.sms == sms else f"Counted on {known.sms} SMs, busiest"
+    text = f" {where} {verb} {units}"
     if known.dram_pct is not None and "DRAM" not in dict(busy):
         text += f", device memory {known.dram_pct:.0f} %"
     if known.longest_wait is not None:

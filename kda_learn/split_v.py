@@ -7,21 +7,19 @@ how many (sequence, head) pairs there are to fill the GPU with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from . import records
 from .bench import Config, Variant, measure
-from .compile import V_SPLITS, compile_stage
+from .compile import V_SPLITS
 from .device import has_hopper, hopper
 from .errors import BadInput, MachineUnavailable
 from .kernel_a import article_v_split
 from .ladder import H20_SMS, whole_and_h20
+from .parallel_compile import compile_at_once
 from .split_rule import Point, SplitRule, fit, losses
-from .stages import stage as stage_named
 from .tiling import CHUNK
 from .timing_statistics import median_estimate
 
@@ -80,7 +78,7 @@ def split_v(
 def sweep(*, sms: Sequence[int | None] | None = None) -> records.Record:
     """The measurement; sms as in `split_v`. Raises MachineUnavailable without a Hopper GPU."""
     sms = whole_and_h20(hopper()) if sms is None else sms
-    _compile_at_once([STAGE, "s00"])
+    compile_at_once((stage, split, False, "float32") for stage in (STAGE, "s00") for split in V_SPLITS)
     rows, notes, digest = [], [], {}
     for stage, sequences in ((STAGE, SEQUENCES), ("s00", FEWER_SEQUENCES)):
         measured = measure(
@@ -200,10 +198,3 @@ def recorded_rule() -> SplitRule | None:
     """The rule that the newest record makes; None if there is none."""
     found = newest()
     return None if found is None else rule_of(found.content["rows"])
-
-
-def _compile_at_once(stages: Sequence[str]) -> None:
-    """Fill the compiler's cache, so that the child process need not compile one kernel after the other."""
-    jobs = list(product([stage_named(name).id for name in stages], V_SPLITS))
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda job: compile_stage(*job), jobs))

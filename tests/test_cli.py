@@ -251,6 +251,7 @@ def test_split_v(capsys, tmp_path, monkeypatch):
         ["--help"],
         ["ladder", "--help"],
         ["split-v", "--help"],
+        ["reproduce", "--help"],
     ],
 )
 def test_text_fits_100_columns(capsys, arguments: list[str]):
@@ -265,7 +266,7 @@ def test_text_fits_100_columns(capsys, arguments: list[str]):
 
 def test_no_verb_prints_the_help(capsys):
     text = text_of(capsys)
-    for verb in ("doctor", "stages", "check", "trace", "diff", "ladder", "split-v"):
+    for verb in ("doctor", "stages", "check", "trace", "diff", "ladder", "split-v", "reproduce"):
         assert f"    {verb} " in text
 
 

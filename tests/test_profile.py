@@ -416,7 +416,7 @@ def test_a_record_of_something_else(tmp_path, record):
 
 def test_the_pack_can_be_rebuilt_from_its_pages(fake_ncu, sass, emulator, tmp_path, monkeypatch):
     lay_out(fake_ncu, [S12, S02])
-    monkeypatch.setattr(profile_pack, "targets", lambda stages: [S12, S02])
+    monkeypatch.setattr(profile_pack, "targets", lambda stages, v_splits: [S12, S02])
     out = tmp_path / "out"
     assert profile_pack.main(["--out", str(out)]) == 0
     assert sorted(os.listdir(out)) == ["profiles.json", "profiles_raw.zip"]
@@ -432,7 +432,7 @@ def test_the_pack_can_be_rebuilt_from_its_pages(fake_ncu, sass, emulator, tmp_pa
 
 def test_a_batch_that_fails_is_tried_one_by_one(fake_ncu, sass, emulator, tmp_path, monkeypatch):
     lay_out(fake_ncu, [S12])  # ncu's pages have one launch, whatever is asked: a batch of two does not fit
-    monkeypatch.setattr(profile_pack, "targets", lambda stages: [S12, S02])
+    monkeypatch.setattr(profile_pack, "targets", lambda stages, v_splits: [S12, S02])
     assert profile_pack.main(["--out", str(tmp_path)]) == 1
     assert [one.stage for one in profiles.load(tmp_path / "profiles.json")] == ["s12"]
 
@@ -441,7 +441,13 @@ def test_what_the_pack_holds():
     wanted = profile_pack.targets()
     assert len({(target.name, target.v_split) for target in wanted}) == len(wanted)
     assert {target.config for target in wanted if target.v_split == 4} == {"B1/T1024"}
-    assert [target.name for target in profile_pack.targets(["s03a", "s12"])] == ["s03a", "s12", "s12"]
+    assert [target.name for target in profile_pack.targets(["s03a", "s12"])] == [
+        "s03a",
+        "s12",
+        "s03a",
+        "s12",
+    ]
+    assert [target.v_split for target in profile_pack.targets(["s12"], [4])] == [4]
 
 
 def test_the_verb_without_gpu_and_record(capsys, monkeypatch, tmp_path):

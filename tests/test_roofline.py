@@ -32,7 +32,7 @@ def test_the_floor_by_shared_memory():
 
 
 def test_the_highest_floor():
-    row = RooflineRow("s02", B32, 1, 120.0, 24.0, 2.6, 70.0)
+    row = RooflineRow("s02", B32, 1, 132, 120.0, 24.0, 2.6, 70.0)
     assert (row.floor, row.floor_ns, row.times_traffic) == ("shared memory", 70.0, 5.0)
     row = replace(row, shared_ns=None)
     assert (row.floor, row.floor_ns) == ("traffic", 24.0)
@@ -67,7 +67,7 @@ def test_a_row_that_was_not_timed_is_left_out():
 
 
 def test_the_sentence():
-    row = RooflineRow("s12", B32, 1, 29.26, 24.1, 2.63, 14.1)
+    row = RooflineRow("s12", B32, 1, 132, 29.26, 24.1, 2.63, 14.1)
     known = replace(
         recorded_evidence()["s12", 1],
         l1_pct=78.4,
@@ -89,8 +89,9 @@ def test_what_binds_where_memory_is_the_busiest():
     known = replace(
         recorded_evidence()["s12", 1], l1_pct=40.0, l2_pct=50.0, dram_pct=90.0, tensor_pct=None, stalls={}
     )
-    assert binding(known) == " Busiest is DRAM (90 % of the time)."
-    assert binding(replace(known, l1_pct=None, l2_pct=None, dram_pct=None)) == ""
+    assert binding(known, 132) == " Busiest is DRAM (90 % of the time)."
+    assert binding(known, 80) == " Counted on 132 SMs, busiest is DRAM (90 % of the time)."
+    assert binding(replace(known, l1_pct=None, l2_pct=None, dram_pct=None), 132) == ""
 
 
 def test_recorded_rows(tmp_path, monkeypatch):

@@ -119,7 +119,7 @@ def pretended_gpu(monkeypatch):
     asked = []
     monkeypatch.setattr(split_v, "hopper", lambda: H200)
     monkeypatch.setattr(split_v, "has_hopper", lambda: True)
-    monkeypatch.setattr(split_v, "compile_stage", lambda stage, v_split: None)
+    monkeypatch.setattr(split_v, "compile_at_once", list)
     monkeypatch.setattr(split_v, "measure", pretended_measure(asked))
     return asked
 

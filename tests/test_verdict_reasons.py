@@ -23,6 +23,7 @@ def numbers(stage="s02", **changes):
     values = {
         "stage": stage,
         "v_split": 1,
+        "sms": 132,
         "blocks_per_sm": 4,
         "barriers": 4,
         "instructions": 10_000.0,
