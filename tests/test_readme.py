@@ -64,7 +64,7 @@ def test_the_readme_names_the_verbs_that_there_are():
     named = {word.split()[0] for word in re.findall(r"`([^`]+)`", table) if not word.startswith((".", "-"))}
     command = [sys.executable, "-m", "kda_learn", "--help"]
     text = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    verbs = set(re.findall(r"^ {4}([\w-]+) ", text, re.MULTILINE))
+    verbs = set(re.findall(r"^ {4}([\w-]+)(?: |$)", text, re.MULTILINE))
     assert named == verbs
 
 
