@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from . import verbs
 from .errors import BadInput, KdaError
+from .plain_json import plain
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended."""
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(parser.format_help())
             return 0
         answer = request.answer(request)
-        print(json.dumps(_plain(answer.data), indent=1) if request.json else answer.text, flush=True)
+        print(json.dumps(plain(answer.data), indent=1) if request.json else answer.text, flush=True)
         return answer.exit_code
     except KdaError as error:
         print(f"kda-learn: {error}", file=sys.stderr)
@@ -129,14 +129,3 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
     return int(text)
-
-
-def _plain(value: Any) -> Any:
-    """The same without numbers that JSON does not have: NaN and infinities become null."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

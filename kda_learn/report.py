@@ -77,7 +77,7 @@ def _config(found: Reproduction, ladder: dict[str, Any], config: str, peers: Seq
     """One config: figure, table, and why."""
     rows = [row for row in ladder["rows"] if row["config"] == config]
     names = [f"{peer.provenance.gpu.removeprefix('NVIDIA ')}, {peer.provenance.sms} SMs" for peer in peers]
-    beside = [_deltas(peer, config) for peer in peers]
+    beside = [_deltas(peer, rows) for peer in peers]
     marks = [
         report_charts.Change(
             stage=row["stage"],
@@ -144,5 +144,11 @@ def _peers(found: Reproduction) -> list[records.Record]:
     return sorted(others, key=lambda record: -record.provenance.sms)[:MOST_PEERS]
 
 
-def _deltas(record: records.Record, config: str) -> dict[str, float | None]:
-    return {row["stage"]: row["delta_pct"] for row in record.content["rows"] if row["config"] == config}
+def _deltas(record: records.Record, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The same changes in a record, by stage; those against another base are left out."""
+    wanted = {(row["config"], row["stage"], row["base"]) for row in rows}
+    return {
+        row["stage"]: row["delta_pct"]
+        for row in record.content["rows"]
+        if (row["config"], row["stage"], row["base"]) in wanted and row["delta_pct"] is not None
+    }

@@ -6,7 +6,7 @@ Each is HTML, or empty where there is nothing to show.
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import counter_evidence, report_charts
 from .article import figures as article_figures
@@ -134,9 +134,15 @@ def how(found: Reproduction) -> str:
     ]
     if clocks:
         lines.append(f"SM clock while timing: {min(clocks):.0f} to {max(clocks):.0f} MHz.")
+    software = [_software(one["provenance"]) for one in found.ladders if "provenance" in one]
+    lines += dict.fromkeys(software)
     source = article_figures()["source"]
     credit = (
         f'The article\'s figures: <a href="{escape(source["url"])}">{escape(source["title"])}</a>, measured '
         f"on an {escape(source['gpu'])} with {source['sm_count']} SMs."
     )
     return f"<h2>How this was measured</h2>\n{bullets(lines)}<p>{credit}</p>"
+
+
+def _software(where: dict[str, Any]) -> str:
+    return f"Driver {where['driver']}, CUDA {where['cuda']}, NVRTC {where['nvrtc']}."

@@ -26,6 +26,7 @@ from .doctor import doctor
 from .errors import BadInput, KdaError, MachineUnavailable
 from .ladder import ladder
 from .ladder_reasons import explained
+from .plain_json import plain
 from .profile import Profile
 from .profile_pack import targets
 from .reproduce_parts import Plan, Store
@@ -216,7 +217,8 @@ def _measure_ceilings(found: Reproduction, store: Store, plan: Plan) -> None:
 
 
 def _measure_ladders(store: Store, plan: Plan) -> list[dict[str, Any]]:
-    return [one["ladder"] for one in reproduce_parts.ladders(store, plan)]
+    found = reproduce_parts.ladders(store, plan)
+    return [one["ladder"] | {"provenance": one["provenance"]} for one in found]
 
 
 def _measure_profiles(found: Reproduction, store: Store, plan: Plan, time_is_up: Callable[[], bool]) -> None:
@@ -262,6 +264,6 @@ def _sentence(found: Reproduction, gpu: Gpu | None, why_not: str) -> str:
 
 def _write_pack(found: Reproduction, path: Path) -> None:
     try:
-        path.write_text(json.dumps(found.as_dict()) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(plain(found.as_dict())) + "\n", encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{path} cannot be written ({error.strerror}): give another folder.") from None

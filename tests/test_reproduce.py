@@ -140,6 +140,7 @@ def test_the_pack(machine, tmp_path):
     assert {one["stage"] for one in pack["profiles"]} == {"s11", "s12"}
     assert pack["ceilings"]["content"]["parts"][0]["mma"] == {"tflops": 130.0}
     assert sum(pack["verdicts"].values()) == 2
+    assert pack["ladders"][0]["provenance"]["driver"] == "570.1"
     assert pack["left_out"] == []
     assert "summary" in pack["doctor"]
 
@@ -367,6 +368,25 @@ def test_the_page_stands_alone(machine, tmp_path):
     assert "same sign, other size" in text
     assert "1.2" in text and "its products would take" in text
     assert "yuyanqi.com" in text
+    assert "Driver 570.1, CUDA 12.8, NVRTC 12.9." in text
+
+
+def test_only_the_same_comparison_stands_beside(machine, tmp_path, monkeypatch):
+    """s11 against s02, which is not what the record compares it with."""
+    ladders = machine.ladders
+
+    def against_s02(stages, configs, sms, heads):
+        (found,) = ladders(stages, configs, sms, heads)
+        for row in found["ladder"]["rows"]:
+            row["base"] = "s02" if row["stage"] == "s11" else row["base"]
+        return [found]
+
+    monkeypatch.setattr(reproduce_parts, "measured_ladders", against_s02)
+    _, text = measured_page(machine, tmp_path, **TWO)
+    cells = {
+        stage: text.split(f"<td>{stage}</td>")[1].split("</tr>")[0].count("%") for stage in TWO["stages"]
+    }
+    assert cells == {"s11": 2, "s12": 4}  # its own change and the article's; and those of two records
 
 
 def test_the_page_says_whose_counters(machine, tmp_path):
