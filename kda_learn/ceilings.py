@@ -100,14 +100,9 @@ def measure(sms: Sequence[int | None] | None = None) -> records.Record:
 def recorded(sms: int | None = None, gpu: str | None = None) -> Ceilings | None:
     """The ceilings of a record: of as many SMs (None: of a whole GPU), else of the nearest number.
 
-    gpu: a part of its name. None if there is no record.
+    gpu: its full name (None: of any). None if there is no record.
     """
-    found = [
-        one
-        for record in records.all_of(KIND)
-        for one in of_record(record)
-        if (gpu or "").lower() in one.gpu.lower()
-    ]
+    found = [one for record in records.all_of(KIND) for one in of_record(record) if gpu in (None, one.gpu)]
     if sms is None:
         return max(found, key=lambda one: one.sms, default=None)
     return min(found, key=lambda one: abs(one.sms - sms), default=None)

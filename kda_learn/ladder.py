@@ -38,11 +38,11 @@ def ladder(
     live: True measures, False shows the newest record, None measures if there is a Hopper GPU. record: a file
     to keep the measurement in.
 
-    Returns {machine, sms, recorded, date, banner, reasons_from, v_split_rule, rows: [{stage, base, config,
-    v_split, median_us, ci_us, delta_pct, delta_ci_pct, article_us, article_delta_pct, verdict, reason}]} and
-    more about how it was measured. A stage that does not pass its check is not timed: its median_us is None
-    and `reason` says why. Raises BadInput for a stage or config that is unknown, MachineUnavailable without
-    GPU and without a record.
+    Returns {machine, sms, recorded, date, banner, reasons_from, v_split_rule, roofline, rows: [{stage, base,
+    config, v_split, median_us, ci_us, delta_pct, delta_ci_pct, article_us, article_delta_pct, verdict,
+    reason}]} and more about how it was measured. A stage that does not pass its check is not timed: its
+    median_us is None and `reason` says why. Raises BadInput for a stage or config that is unknown,
+    MachineUnavailable without GPU and without a record.
     """
     names = _ids(stages)
     for config in configs:

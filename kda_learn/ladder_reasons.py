@@ -14,10 +14,11 @@ from .verdict_reasons import OtherDelta, Setting, core, size
 from .verdicts import OPPOSITE, OTHER_SIZE, WITHIN_NOISE, verdict
 
 ARTICLE_RULE = "4 if N*H < SMs, else 1"
+LAST = "s12"
 
 
 def explained(result: dict[str, Any], profiles: Sequence[Profile] | None = None) -> dict[str, Any]:
-    """A ladder whose rows have a `reason`, with {reasons_from, v_split_rule} added.
+    """A ladder whose rows have a `reason`, with {reasons_from, v_split_rule, roofline} added.
 
     result: as `ladder.ladder` returns it. profiles: whose counters explain it (None: the recorded ones). A
     row that was not timed keeps its reason.
@@ -31,6 +32,7 @@ def explained(result: dict[str, Any], profiles: Sequence[Profile] | None = None)
     return result | {
         "reasons_from": counter_evidence.banner(profiles),
         "v_split_rule": v_split_rule(),
+        "roofline": roofline_sentence(result, evidence),
         "rows": [row | {"reason": _reason(row, result, evidence, others)} for row in result["rows"]],
     }
 
@@ -41,6 +43,20 @@ def v_split_rule() -> dict[str, str | None]:
 
     rule = recorded_rule()
     return {"article": ARTICLE_RULE, "measured": None if rule is None else str(rule)}
+
+
+def roofline_sentence(result: dict[str, Any], evidence: EvidenceMap) -> str | None:
+    """Where the last stage stands at the first config, beside the ceilings recorded of the same GPU.
+
+    None if these were not recorded, or the stage was not timed.
+    """
+    from . import ceilings, roofline
+
+    limits = ceilings.recorded(result["sms"], result["machine"])
+    if limits is None or limits.sms != result["sms"]:
+        return None
+    rows = [row for row in roofline.place(result, limits, evidence) if row.stage == LAST]
+    return roofline.sentence(rows[0], evidence.get((LAST, rows[0].v_split))) if rows else None
 
 
 def _reason(

@@ -20,6 +20,7 @@ def as_text(result: dict[str, Any]) -> str:
     parts = [
         _filled(result["banner"]),
         table(HEADERS, [_cells(row) for row in result["rows"]], wrap="verdict"),
+        _filled(result["roofline"] or ""),
         "\n".join(_filled(sentence) for sentence in notes(result)),
         "\n".join(_reasons_as_text(result)),
     ]
@@ -49,6 +50,8 @@ def as_markdown(result: dict[str, Any]) -> str:
             ]
             lines.append("| " + " | ".join(cells) + " |")
         parts.append("\n".join(lines))
+    if result["roofline"]:
+        parts.append(result["roofline"])
     parts.append("\n".join(f"- {sentence}" for sentence in notes(result)))
     return "\n\n".join(parts)
 

@@ -235,7 +235,8 @@ def test_recorded_ceilings(kept):
     assert (whole.sms, whole.twin_ns["float32"], whole.twin_ns["bfloat16"]) == (132, 24.0, 12.0)
     assert (part.sms, part.twin_ns["float32"]) == (80, 27.5)
     assert whole.mma_ns == pytest.approx(2.58, abs=0.01)
-    assert ceilings.recorded(gpu="H20 ") is None
+    assert ceilings.recorded(gpu="NVIDIA H20") is None  # though its name begins the H200's
+    assert ceilings.recorded(gpu="NVIDIA H200") == whole
 
 
 def test_a_measurement_asks_the_child_for_both_sizes(monkeypatch):

@@ -166,6 +166,7 @@ def test_ladder(capsys, monkeypatch):
             "sms": 132,
             "banner": "Recorded.",
             "reasons_from": "From counters.",
+            "roofline": "s12 takes long.",
             "v_split_rule": {"article": "4 if N*H < SMs, else 1", "measured": "another"},
             "controls": [{"config": "B8/T32768", "delta_pct": 0.1, "delta_ci_pct": [-0.2, 0.3]}],
             "rows": [row, untimed],
@@ -177,6 +178,7 @@ def test_ladder(capsys, monkeypatch):
     assert text.startswith("Recorded.")
     assert "15.2" in text and "-3.2 .. -2.8" in text and "same sign, other size" in text
     assert "VSplit by the article's rule: 4 if N*H < SMs, else 1." in text
+    assert "s12 takes long." in text
     assert "Our times make another rule (`kda-learn split-v`): another." in text
     assert "seems to differ by +0.10 % (-0.20 to +0.30) at B8/T32768" in text
     assert "s12, B8/T32768: Fewer wavefronts." in text

@@ -289,6 +289,15 @@ def test_every_row_has_a_reason(shown):
             assert "% on " not in row["reason"], where
 
 
+def test_the_last_stage_is_placed_beside_the_ceilings_of_the_same_gpu(shown):
+    assert shown["roofline"].startswith(f"s12 at {B32} takes ")
+    assert "times what its bytes take" in shown["roofline"]
+    assert "usiest are" in shown["roofline"]
+    assert explained(shown | {"machine": "NVIDIA H20"})["roofline"] is None
+    rows = [row for row in shown["rows"] if row["stage"] != "s12"]
+    assert explained(shown | {"rows": rows})["roofline"] is None
+
+
 def test_reasons_from_other_profiles(shown):
     """A measurement's own profiles, where it has some; a stage without one keeps the comparison's words."""
     mine = [one for one in recorded_profiles() if one.stage in ("s11", "s12") and one.v_split == 1]
