@@ -7,6 +7,7 @@ import pytest
 from kda_learn import ceilings, records, roofline
 from kda_learn.ceilings import Ceilings
 from kda_learn.counter_evidence import recorded as recorded_evidence
+from kda_learn.errors import BadInput
 from kda_learn.ladder import ladder
 from kda_learn.roofline import RooflineRow, binding, ns_per_tile, place, sentence, shared_ns
 
@@ -113,3 +114,15 @@ def test_recorded_rows(tmp_path, monkeypatch):
     assert (whole.traffic_ns, part.traffic_ns) == (24.0, 27.6)
     assert part.time_ns > whole.time_ns
     ceilings.recorded.cache_clear()
+
+
+def test_the_chart(rows):
+    pytest.importorskip("matplotlib")
+    from kda_learn.lessons.performance_charts import roofline_chart
+
+    chart = roofline_chart(rows)
+    assert chart.alt.startswith(f"Time for a tile and head at {B32}, and the highest floor. s00 ")
+    assert chart.svg().count("floor by") == len(roofline.FLOORS)
+    assert roofline_chart().alt  # of the recorded rows
+    with pytest.raises(BadInput, match="these were measured: B32/T8192, B8/T32768, B1/T131072"):
+        roofline_chart(rows, "B4/T64")

@@ -200,3 +200,24 @@ def test_the_text(pretended_gpu):
     assert "Article's rule: 4 if N*H < SMs, else 1." in text
     assert "On 78 SMs: VSplit " in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_chart(pretended_gpu):
+    pytest.importorskip("matplotlib")
+    from kda_learn.lessons.performance_charts import split_v_chart
+
+    result = split_v.split_v()
+    chart = split_v_chart(result=result)
+    assert chart.alt.startswith("s12 on 132 SMs, the fastest VSplit by number of pairs. 8 pairs: VSplit ")
+    assert result["rule"]["words"] in chart.caption
+    assert split_v_chart("s00", sms=80, result=result).alt.startswith("s00 on 80 SMs")
+    with pytest.raises(BadInput, match="of it these were measured: 132, 80"):
+        split_v_chart(sms=78, result=result)
+
+
+def test_the_recorded_chart():
+    """The record that comes with the package."""
+    pytest.importorskip("matplotlib")
+    from kda_learn.lessons.performance_charts import split_v_chart
+
+    assert "1024 pairs: VSplit 1" in split_v_chart().alt
