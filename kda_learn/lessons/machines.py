@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..bench import Config
 from ..device import hopper
 from ..errors import MachineUnavailable
 from .display import Banner
@@ -20,6 +19,8 @@ INTERVAL = (
 
 def batch_words(config: str) -> str:
     """A config such as "B32/T8192" in words. Raises BadInput if it is none."""
+    from ..bench import Config  # brings NumPy, which a mere `import kda_learn` in a notebook must not
+
     batch = Config.parse(config)
     sequences = "1 sequence" if batch.sequences == 1 else f"{batch.sequences} sequences"
     return f"{sequences} of {batch.length} tokens"
