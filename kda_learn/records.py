@@ -113,24 +113,17 @@ def load(path: Path) -> Record:
         ) from None
 
 
-def find(
-    kind: str, *, sms: int | None = None, gpu: str | None = None, folder: Path | None = None
-) -> Record | None:
-    """The newest record of a kind from a GPU whose name holds `gpu`; None if there is none. `folder`: DATA.
+def find(kind: str, *, sms: int | None = None, folder: Path | None = None) -> Record | None:
+    """The newest record of a kind; None if there is none. `folder`: DATA.
 
     With `sms`, a record of as many SMs is taken before others, and else one of the nearest number.
     """
-    found = [
-        record
-        for record in all_of(kind, folder=folder)
-        if (gpu or "").lower() in record.provenance.gpu.lower()
-    ]
 
     def rank(record: Record) -> tuple[int, str]:
         distance = 0 if sms is None else abs(record.provenance.sms - sms)
         return -distance, record.provenance.date
 
-    return max(found, key=rank, default=None)
+    return max(all_of(kind, folder=folder), key=rank, default=None)
 
 
 def all_of(kind: str, *, folder: Path | None = None) -> list[Record]:

@@ -49,12 +49,6 @@ def test_the_nearest_number_of_sms_is_found(tmp_path, wanted, found):
     assert records.find("ladder", sms=wanted, folder=tmp_path).provenance.sms == found
 
 
-def test_a_gpu_is_found_by_a_part_of_its_name(tmp_path):
-    records.save(record(), tmp_path / "a.json")
-    assert records.find("ladder", gpu="h200", folder=tmp_path) is not None
-    assert records.find("ladder", gpu="H100", folder=tmp_path) is None
-
-
 def test_a_record_of_the_present_source_is_not_outdated():
     fresh = record(digest=records.digests(["s00", "s12"]))
     assert fresh.outdated() == []
