@@ -25,7 +25,7 @@ help:
 	@echo "make setup    set up only; EXTRAS=learn,test,site chooses what for"
 	@echo "make check    every stage against float64, races and wavefronts, on the GPU or on the CPU machine"
 	@echo "make site     build the site into build/site, the notebooks run on the CPU machine;  make serve: show it"
-	@echo "make lint     ruff and clang-format, changing nothing;  make format: let them rewrite the files"
+	@echo "make lint     ruff, import-linter and clang-format, changing nothing;  make format: let them rewrite the files"
 	@echo
 	@echo "SET=cpu|cuda12|cuda13  the set of packages (default: by the NVIDIA driver)"
 	@echo "TORCH=cpu|none         PyTorch's CPU build, or no PyTorch (default: what fits the set)"
@@ -59,6 +59,7 @@ serve: site-setup
 lint: test-setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(KERNEL_FILES)
 
 format: test-setup

@@ -11,8 +11,8 @@ import pytest
 @cache
 def reason_without_gpu() -> str:
     """Why no Hopper GPU can be used here; empty if one can."""
-    from kda_learn.device import hopper
-    from kda_learn.errors import MachineUnavailable
+    from kda_learn.ground.errors import MachineUnavailable
+    from kda_learn.machines.device import hopper
 
     try:
         hopper()

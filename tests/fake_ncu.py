@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Stands in for Nsight Compute in tests: prints pages that a test has written, and "runs" no program.
 
-The folder FAKE_NCU holds raw.csv and source.csv; error.txt, if there, is what it says instead; answer.json is
-what the profiled program would answer.
+The folder FAKE_NCU holds for each launch, by the name that its request gives it, a folder NAME with raw.csv,
+source.csv and answer.json, what the profiled program would answer; a program that meets a launch without such
+a folder has ended. error.txt, if there, is what it says instead; most.txt how many launches it takes at once;
+lost.txt how many of several launches its pages hold.
 """
 
+import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -20,11 +22,25 @@ if "--query-metrics" in arguments:
     print(
         "sm__pipe_tensor_op_hmma_cycles_active    # of cycles\nsmsp__inst_executed    # of warp instructions"
     )
-elif "--import" in arguments:
-    sys.stdout.write((folder / f"{arguments[arguments.index('--page') + 1]}.csv").read_text())
-elif (folder / "error.txt").exists():
-    print((folder / "error.txt").read_text())
-    sys.exit(1)
-else:
-    Path(arguments[arguments.index("--export") + 1]).write_text("a report")
-    shutil.copy(folder / "answer.json", arguments[-1])
+    sys.exit(0)
+if "--import" in arguments:
+    report, page = (arguments[arguments.index(option) + 1] for option in ("--import", "--page"))
+    names = json.loads(Path(report).read_text())
+    if len(names) > 1 and (folder / "lost.txt").exists():
+        names = names[: int((folder / "lost.txt").read_text())]
+    for name in names:
+        sys.stdout.write((folder / name / f"{page}.csv").read_text())
+    sys.exit(0)
+names = [one["name"] for one in json.loads(Path(arguments[-2]).read_text())["watched"]]
+if (folder / "error.txt").exists():
+    sys.exit((folder / "error.txt").read_text())
+if (folder / "most.txt").exists() and len(names) > int((folder / "most.txt").read_text()):
+    sys.exit("==ERROR== too many launches")
+answers = {}
+for name in names:
+    if not (folder / name).is_dir():
+        break
+    answers[name] = json.loads((folder / name / "answer.json").read_text())
+report = Path(arguments[arguments.index("--export") + 1])
+report.write_text(json.dumps([name for name, answer in answers.items() if "error" not in answer]))
+Path(arguments[-1]).write_text(json.dumps({"answer": list(answers.values())}))

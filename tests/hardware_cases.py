@@ -7,14 +7,15 @@ numbers wherever possible: a wrong answer then says which element landed in its 
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+from paths import TESTS
 
-KERNELS = Path(__file__).parent.parent / "kernels"
+from kda_learn.ground.files import KERNELS
+
 FRAGMENTS = KERNELS / "lab" / "fragments.cu"
-ANSWERS = Path(__file__).parent / "data" / "hardware_answers.npz"
-PROVENANCE = Path(__file__).parent / "data" / "hardware_answers.json"
+ANSWERS = TESTS / "data" / "hardware_answers.npz"
+PROVENANCE = TESTS / "data" / "hardware_answers.json"
 
 LANES = 32
 # Constants of fragments.cu; test_hardware_answers.py compares them with the source.

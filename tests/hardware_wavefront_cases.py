@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from paths import TESTS
 
-WAVEFRONTS = Path(__file__).parent.parent / "kernels" / "lab" / "wavefronts.cu"
-WAVEFRONT_RECORD = Path(__file__).parent / "data" / "hardware_answers_wavefronts.json"
+from kda_learn.ground.files import KERNELS
+
+WAVEFRONTS = KERNELS / "lab" / "wavefronts.cu"
+WAVEFRONT_RECORD = TESTS / "data" / "hardware_answers_wavefronts.json"
 
 LANES = 32
 # Constants of wavefronts.cu; test_hardware_wavefronts.py compares them with the source.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from kda_learn import ladder, records
-from kda_learn.bench import CONFIGS, Variant
-from kda_learn.lessons.blocks import rows_of
-from kda_learn.profile import Profile
-from kda_learn.profile_rows import Comparison, LineRow, SharedRow
-from kda_learn.stages import STAGES
+from kda_learn.kernel_a.batch import CONFIGS
+from kda_learn.performance.bench import Variant
+from kda_learn.performance.blocks import rows_of
+from kda_learn.performance.ladder import record_of, rows
+from kda_learn.performance.ladder_rows import Ladder
+from kda_learn.performance.profile import Profile
+from kda_learn.profiling.rows import Comparison, LineRow, SharedRow
+from kda_learn.records import store as records
+from kda_learn.sources.stages import STAGES
 
 WHERE = records.Provenance(
     gpu="NVIDIA H200",
@@ -36,7 +40,7 @@ def times_us(milliseconds: float, seed: int) -> list[float]:
 
 
 def run(config: str, milliseconds: dict[str, float]) -> dict:
-    """One timed config, as `kda_learn.bench.measure` gives it."""
+    """One timed config, as `performance.bench.measure` gives it."""
     times = {name: times_us(ms, seed) for seed, (name, ms) in enumerate(milliseconds.items())}
     last = list(times)[-1]
     return {
@@ -52,11 +56,23 @@ def run(config: str, milliseconds: dict[str, float]) -> dict:
     }
 
 
-def ladder_record(configs: tuple[str, ...] = CONFIGS) -> records.Record:
-    """A ladder of all stages."""
-    rows = ladder.rows([run(config, MS) for config in configs], list(MS))
-    content = {"machine": WHERE.gpu, "sms": WHERE.sms, "date": WHERE.date, "heads": 32, "notes": []}
-    return records.Record("ladder", WHERE, content | {"recorded": False, "banner": "", "rows": rows})
+def ladder(
+    stages: Sequence[str] = tuple(MS), configs: Sequence[str] = CONFIGS, milliseconds: dict[str, float] = MS
+) -> Ladder:
+    """A ladder measured now, without sentences."""
+    return Ladder(
+        machine=WHERE.gpu,
+        sms=WHERE.sms,
+        recorded=False,
+        date=WHERE.date,
+        banner=f"Measured now on an {WHERE.gpu} with {WHERE.sms} SMs.",
+        heads=32,
+        notes=[],
+        rows=rows([run(config, milliseconds) for config in configs], stages),
+        controls=[],
+        clocks={},
+        provenance=asdict(WHERE),
+    )
 
 
 def blocks_run(variants: list[Variant]) -> dict:
@@ -113,5 +129,5 @@ def profile(stage: str, **changes) -> Profile:
 
 def write_records(folder: Path) -> None:
     """Puts a ladder and the blocks of s02 in a folder."""
-    records.save(ladder_record(), folder / "ladder.json")
+    records.save(record_of(ladder()), folder / "ladder.json")
     records.save(blocks_record(), folder / "blocks.json")

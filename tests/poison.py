@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kda_learn.problem import Problem
-from kda_learn.run import Result
+from kda_learn.kernel_a.problem import Problem
+from kda_learn.kernel_a.run import Result
 
 HEADS = 3
 

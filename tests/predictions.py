@@ -8,7 +8,7 @@ every block rebuilds qd, kd and kr for itself.
 
 from math import gcd
 
-from kda_learn.stages import stage
+from kda_learn.sources.stages import stage
 
 C = 16  # tokens of a tile
 D = 128  # rows and columns of dS

@@ -31,9 +31,13 @@ import hardware_cases as fragments  # noqa: E402
 import hardware_wavefront_cases as wavefronts  # noqa: E402
 import ncu_counters as counters  # noqa: E402
 
-from kda_learn.compile import compile as compile_kernel  # noqa: E402
-from kda_learn.gpu import hopper, load  # noqa: E402
-from kda_learn.source import digest  # noqa: E402
+from kda_learn.compilers.nvrtc import compile  # noqa: E402
+from kda_learn.machines.cuda import synchronize  # noqa: E402
+from kda_learn.machines.device import hopper  # noqa: E402
+from kda_learn.machines.gpu import kernel_of  # noqa: E402
+from kda_learn.machines.launching import launch  # noqa: E402
+from kda_learn.machines.runnable import Runnable  # noqa: E402
+from kda_learn.sources.includes import digest  # noqa: E402
 
 PARTS = ["answers", "wavefronts"]
 PROFILE_SECONDS = 60  # ncu is stopped after this long, for each suite
@@ -42,7 +46,7 @@ PROFILE_SECONDS = 60  # ncu is stopped after this long, for each suite
 def provenance(source: Path) -> dict:
     """The GPU, the software and the source that the answers come from."""
     gpu = hopper()
-    compiled = compile_kernel(source, entry=_any_entry(source))
+    compiled = compile(source, entry=_any_entry(source))
     return {
         "gpu": gpu.name,
         "sms": gpu.sms,
@@ -61,17 +65,18 @@ def _any_entry(source: Path) -> str:
 
 def run_group(group: fragments.Group) -> dict[str, np.ndarray]:
     """One launch of fragments.cu: what it wrote, by output name. Outputs start as 0xFF bytes."""
-    import cupy
-
-    kernel = load(compile_kernel(fragments.FRAGMENTS, entry=group.entry), extra_smem=group.shared_bytes)
-    inputs = [cupy.asarray(array) for array in group.inputs.values()]
-    outputs = {name: cupy.empty(shape, dtype) for name, (shape, dtype) in group.outputs.items()}
-    for output in outputs.values():
-        output.data.memset(0xFF, output.nbytes)
-    addresses = [np.uint64(array.data.ptr) for array in (*inputs, *outputs.values())]
-    kernel.launch((group.blocks, 1, 1), (fragments.LANES, 1, 1), addresses)
-    cupy.cuda.runtime.deviceSynchronize()
-    return {name: output.get() for name, output in outputs.items()}
+    outputs = {name: np.empty(shape, dtype) for name, (shape, dtype) in group.outputs.items()}
+    runnable = Runnable(
+        source=fragments.FRAGMENTS,
+        entry=group.entry,
+        arguments=(*group.inputs.values(), *outputs.values()),
+        grid=(group.blocks, 1, 1),
+        threads=fragments.LANES,
+        dynamic_smem_bytes=group.shared_bytes,
+        outputs={name: len(group.inputs) + place for place, name in enumerate(outputs)},
+    )
+    launch(runnable, "gpu")
+    return outputs
 
 
 def record_answers(out: Path) -> str:
@@ -99,17 +104,23 @@ def launch_suite(name: str) -> None:
     source = cupy.asarray(words)
     sink = cupy.asarray(np.zeros(wavefronts.LANES, np.uint32))
     for case in wavefronts.suites()[name]:
-        compiled = compile_kernel(wavefronts.WAVEFRONTS, entry=case.entry)
-        kernel = load(compiled, extra_smem=wavefronts.SHARED_BYTES)
-        addresses = cupy.asarray(case.addresses.astype(np.uint32))
-        arguments = [np.uint64(addresses.data.ptr)]
+        arguments = [cupy.asarray(case.addresses.astype(np.uint32))]
         if case.operation in ("load", "ldmatrix"):
-            arguments.append(np.uint64(sink.data.ptr))
+            arguments.append(sink)
         if case.operation == "copy":
             sources = cupy.asarray(case.sources.astype(np.uint32))
-            arguments += [np.uint64(sources.data.ptr), np.uint64(source.data.ptr), np.uint32(case.step)]
-        kernel.launch((1, 1, 1), (case.warps * wavefronts.LANES, 1, 1), arguments)
-        cupy.cuda.runtime.deviceSynchronize()
+            arguments += [sources, source, np.uint32(case.step)]
+        runnable = Runnable(
+            source=wavefronts.WAVEFRONTS,
+            entry=case.entry,
+            arguments=tuple(arguments),
+            grid=(1, 1, 1),
+            threads=case.warps * wavefronts.LANES,
+            dynamic_smem_bytes=wavefronts.SHARED_BYTES,
+        )
+        kernel = kernel_of(runnable)
+        kernel.start(runnable)
+        synchronize(kernel.gpu)
 
 
 def count_suite(name: str, metrics: list[str], logs: Path) -> dict:
@@ -119,16 +130,16 @@ def count_suite(name: str, metrics: list[str], logs: Path) -> dict:
     """
     cases = wavefronts.suites()[name]
     for entry in sorted({case.entry for case in cases}):
-        compile_kernel(wavefronts.WAVEFRONTS, entry=entry)
+        compile(wavefronts.WAVEFRONTS, entry=entry)
     command = [sys.executable, str(HERE / "record_hardware.py"), "--launch", name]
     launches = counters.profile(command, metrics, logs / f"{name}.csv", PROFILE_SECONDS)
     if len(launches) != len(cases):
         raise RuntimeError(f"ncu saw {len(launches)} launches of {len(cases)}")
     rows = []
-    for case, launch in zip(cases, launches, strict=True):
+    for case, counted in zip(cases, launches, strict=True):
         instructions = wavefronts.REPEATS * case.warps
         values = [
-            _divided(launch.get(metric), 1 if metric == counters.CYCLES else instructions)
+            _divided(counted.get(metric), 1 if metric == counters.CYCLES else instructions)
             for metric in metrics
         ]
         rows.append([case.name, values])

@@ -3,14 +3,16 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
+from paths import REPOSITORY
 
-from kda_learn.readme_table import BEGIN, END, expected_readme, ladder_table
-from kda_learn.records import Provenance, Record
+from kda_learn.maintain.readme import BEGIN, END, expected_readme
+from kda_learn.performance.ladder_rows import Ladder, LadderRow
+from kda_learn.performance.ladder_text import readme_table
+from kda_learn.records.store import Provenance, Record
 
-REPOSITORY = Path(__file__).resolve().parent.parent
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
@@ -75,17 +77,25 @@ def test_the_figures_are_those_of_the_record():
 
 def test_the_table_of_a_record():
     where = Provenance("NVIDIA H200", 132, "580.1", "13.0", "13.0", "2026-11-29T12:00:00+00:00", {})
-    row = {
-        "stage": "s01",
-        "base": "s00",
-        "config": "B32/T8192",
-        "median_us": 78_800.0,
-        "delta_pct": -4.4,
-        "article_delta_pct": -6.7,
-        "verdict": "reproduced",
-    }
-    other = row | {"config": "B1/T131072"}
-    table = ladder_table(Record("ladder", where, {"heads": 32, "rows": [other, row]}))
+    row = LadderRow(
+        stage="s01",
+        base="s00",
+        config="B32/T8192",
+        v_split=1,
+        rounds=20,
+        blocks_per_sm=2,
+        median_us=78_800.0,
+        ci_us=(78_700.0, 78_900.0),
+        delta_pct=-4.4,
+        delta_ci_pct=(-4.5, -4.3),
+        article_us=None,
+        article_delta_pct=-6.7,
+        verdict="reproduced",
+        reason=None,
+    )
+    other = replace(row, config="B1/T131072")
+    ladder = Ladder("NVIDIA H200", 132, True, where.date, "", 32, [], [other, row], [], {})
+    table = readme_table(Record("ladder", where, ladder.as_dict()))
     assert "NVIDIA H200 with 132 SMs" in table
     assert table.splitlines()[-1].startswith("| s01 | ")
     assert table.endswith("| s00 | 78.8 | -4.4 % | -6.7 % | reproduced |")

@@ -1,5 +1,4 @@
-"""The words a notebook uses: each gives an object that displays itself and carries its data.
+"""The words of a notebook, one module a word: each gives an object that shows itself and carries its data.
 
-They add the display and nothing else; what they show is worked out by the modules of the package itself,
-which plain programs use. Jupyter's packages and matplotlib are imported only where they are needed.
+What they show is worked out below, where plain programs find it. Imports display and the rooms below.
 """

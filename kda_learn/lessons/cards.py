@@ -1,20 +1,18 @@
 """The word `card`: a stage beside its base: code, compiler, shared memory, time, binding stall."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..errors import MachineUnavailable
-from ..stages import stage as stage_named
+from ..display.banners import NOT_HERE, NOT_RECORDED, missing_banner
+from ..display.glossary import OPCODES, REASONS, plain
+from ..display.parts import Cell, Part, Sentence, Shown, Table, Value, whole
+from ..ground.errors import MachineUnavailable
+from ..sources.stages import stage as stage_named
 from .changes import Difference, diff
-from .compiling import OPCODES, Build, Histogram, compile
-from .display import Cell, Part, Sentence, Shown, Table, Value, whole
-from .machines import NOT_HERE, NOT_RECORDED, missing_banner
+from .compiling import Build, Histogram, compile
 from .measuring import Measured
 from .measuring import latest as latest_times
-from .profile_words import REASONS, plain
 from .profiling import Profiled, banners
 from .profiling import latest as latest_profile
 from .tracing import Trace, trace
@@ -27,7 +25,6 @@ NOTE = (
     "stand in the code, each counted once, however often it runs. Excess: wavefronts that bank conflicts "
     "cost. Binding stall: what warps wait for most, in percent of their time"
 )
-
 Result = TypeVar("Result")
 
 

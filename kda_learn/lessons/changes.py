@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from html import escape
 
-from ..differences import Hunk
-from ..errors import BadInput
-from ..stages import diff as diff_stages
-from ..stages import stage as stage_named
-from .display import Part, Sentence, Shown
+from ..display.parts import Part, Sentence, Shown
+from ..ground.errors import BadInput
+from ..sources.differences import Hunk
+from ..sources.stages import diff as diff_stages
+from ..sources.stages import stage as stage_named
 
 STYLE = """
 .kda .kda-diff { display: inline-block; min-width: 100%; box-sizing: border-box; white-space: pre;
@@ -30,8 +30,8 @@ STYLE = """
 .kda .kda-hunk > summary { padding: .25em .7em; cursor: pointer; font-size: .92em; }
 .kda .kda-hunk .kda-box { margin: 0; border-top: 1px solid rgba(128, 128, 128, .35); }
 """
-
 _WORD = re.compile(r"\w+|\s+|.")
+
 ALIKE = 0.75
 """Two lines are set against each other word by word if at least this share of them is the same."""
 

@@ -7,30 +7,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..compile import Compiled, compile_stage, kernel_entry
-from ..errors import MachineUnavailable
-from ..occupancy import Occupancy, blocks_per_sm
-from ..run import THREADS, stage_name
-from .builds import Facts, count_opcodes, facts_of, instructions_of, recorded
-from .display import Cell, Part, Sentence, Shown, Table, Value, whole
+from ..compilers.nvrtc import Compiled
+from ..display.banners import measured_banner
+from ..display.glossary import OPCODES
+from ..display.parts import Cell, Part, Sentence, Shown, Table, Value, whole
+from ..ground.errors import MachineUnavailable
+from ..hardware.occupancy import Occupancy, blocks_per_sm
+from ..kernel_a.builds import Facts, count_opcodes, facts_of, instructions_of, recorded
+from ..kernel_a.variants import compile_stage, kernel_entry, shared_memory_of, threads_of
+from ..sources.stages import as_stage
 
 if TYPE_CHECKING:
-    from ..stages import Stage
-
-OPCODES = {
-    "LDS": "load from shared memory",
-    "LDSM": "load of 8 x 8 matrices from shared memory (ldmatrix)",
-    "STS": "store to shared memory",
-    "STSM": "store of 8 x 8 matrices to shared memory (stmatrix)",
-    "LDGSTS": "asynchronous copy from global to shared memory (cp.async)",
-    "MOVM": "transposing of an 8 x 8 matrix in registers (movmatrix)",
-    "LDG": "load from global memory",
-    "STG": "store to global memory",
-    "SHFL": "exchange of registers between lanes (shuffle)",
-    "HMMA": "product of small matrices by a tensor core (mma)",
-    "BAR": "barrier, at which the warps of a block wait for each other",
-}
-"""The machine instructions that this course is about."""
+    from ..sources.stages import Stage
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,10 +50,15 @@ class Build(Shown):
     compiled: the binary and the compiler's report; None where NVRTC is missing and the facts are recorded.
     """
 
-    stage: str
+    kernel: Stage
     facts: Facts
     compiled: Compiled | None
     base: Build | None = None
+
+    @property
+    def stage(self) -> str:
+        """Its id."""
+        return self.kernel.id
 
     @property
     def registers(self) -> int:
@@ -90,7 +83,7 @@ class Build(Shown):
     @cached_property
     def occupancy(self) -> Occupancy:
         """Blocks of this kernel on an SM at a time, by the hardware's rule."""
-        return blocks_per_sm(self.registers, self.shared_memory, THREADS)
+        return blocks_per_sm(self.registers, self.shared_memory, threads_of(self.kernel))
 
     @property
     def blocks_per_sm(self) -> int:
@@ -135,11 +128,13 @@ class Build(Shown):
         columns = [build.figures() for build in builds]
         rows = [[line[0][0], *(cell for _, cell in line)] for line in zip(*columns, strict=True)]
         note = (
-            f"By NVIDIA's compiler, NVRTC {self.facts.nvrtc}, for Hopper (sm_90a), {THREADS} threads a "
-            f"block. Kernel: {self.facts.entry}, that is, {entry_words(self.facts.entry)}. Spilled: pushed "
-            "out of registers into slow memory. Limited by: what runs out first on an SM. No GPU was needed."
+            f"By NVIDIA's compiler, NVRTC {self.facts.nvrtc}, for Hopper (sm_90a), {threads_of(self.kernel)} "
+            f"threads a block. Kernel: {self.facts.entry}, that is, {entry_words(self.facts.entry)}. "
+            "Spilled: pushed out of registers into slow memory. Limited by: what runs out first on an SM. No "
+            "GPU was needed."
         )
-        banners = dict.fromkeys(build.facts.banner for build in builds if build.facts.banner is not None)
+        words = dict.fromkeys(build.facts.recorded for build in builds if build.facts.recorded)
+        banners = [measured_banner(text, recorded=True) for text in words]
         return [*banners, Table(["", *(build.stage for build in builds)], rows), Sentence(note, quiet=True)]
 
     def _sides(self) -> list[Build]:
@@ -171,15 +166,15 @@ def compile(
     """
 
     def build(one: Stage | str | Path, base: Build | None = None) -> Build:
-        name = stage_name(one)
+        kernel = as_stage(one)
         try:
-            compiled = compile_stage(one, v_split, varlen, snapshot_dtype)
+            compiled = compile_stage(kernel, v_split, varlen, snapshot_dtype)
         except MachineUnavailable as missing:
             entry = kernel_entry(v_split, varlen, snapshot_dtype)
-            facts = recorded(name, entry, str(missing))
+            facts = recorded(kernel.id, entry, str(missing))
             if facts is None:
                 raise
-            return Build(name, facts, None, base)
-        return Build(name, facts_of(compiled), compiled, base)
+            return Build(kernel, facts, None, base)
+        return Build(kernel, facts_of(compiled, shared_memory_of(kernel, v_split)), compiled, base)
 
     return build(stage, None if against is None else build(against))

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..article import article_delta, article_us
-from ..bench import CONFIGS, Config
-from ..errors import BadInput, MachineUnavailable
-from ..ladder import ladder
-from ..run import choose_machine
-from ..stages import stage as stage_named
-from ..verdicts import OPPOSITE, OTHER_SIZE, REPRODUCED, SMALL_PCT, WITHIN_FACTOR, WITHIN_NOISE
-from .blocks import Blocks, measure_blocks
-from .display import Banner, Cell, Part, Sentence, Shown, Table, Value, decimal, interval, percent
-from .machines import INTERVAL, NOT_RECORDED, batch_words, measured_banner, missing_banner
-from .steps import Steps
+from ..display.banners import INTERVAL, NOT_RECORDED, batch_words, measured_banner, missing_banner
+from ..display.parts import Banner, Cell, Part, Sentence, Shown, Table, Value, decimal, interval, percent
+from ..display.steps import Steps
+from ..ground.errors import BadInput, MachineUnavailable
+from ..ground.say import heard_by
+from ..kernel_a.batch import CONFIGS, Config
+from ..machines.device import choose_machine
+from ..performance.explained import ladder
+from ..performance.ladder_rows import LadderRow
+from ..performance.verdicts import OPPOSITE, OTHER_SIZE, REPRODUCED, SMALL_PCT, WITHIN_FACTOR, WITHIN_NOISE
+from ..records.article import H20_SMS, article_delta, article_us
+from ..sources.stages import stage as stage_named
+from .blocks import Blocks, Times, measure_blocks
 
 if TYPE_CHECKING:
-    from .charts import Chart
+    from ..display.figure import Chart
+
 
 VERDICTS = {
     REPRODUCED: f"the same direction as the article's, and within a factor of {WITHIN_FACTOR:g}",
@@ -42,7 +45,7 @@ class Timing:
     delta_interval_pct: tuple[float, float] | None
     article_ms: float | None
     article_delta_pct: float | None
-    verdict: str | None  # as `kda_learn.ladder.verdict` gives it
+    verdict: str | None  # as `performance.verdicts.verdict` gives it
     reason: str | None
     v_split: int | None = None  # blocks that share a state's columns
     blocks: int | None = None  # of the stage that fit an SM
@@ -50,7 +53,7 @@ class Timing:
 
 
 @dataclass(frozen=True, repr=False)
-class Measured(Shown):
+class Measured(Times):
     """A stage's times, measured now or recorded. `against`: what it is compared with, None for the first."""
 
     stage: str
@@ -60,11 +63,6 @@ class Measured(Shown):
     recorded: bool
     heads: int = 32
     sms: int | None = None  # of the GPU, or of the part of it that was used; None: not measured
-
-    @property
-    def missing(self) -> bool:
-        """Whether there are no times: no GPU here, and no record."""
-        return all(row.ms is None for row in self.rows)
 
     def row(self, config: str | None = None) -> Timing:
         """The row of a config (None: the first). Raises BadInput if it was not asked for."""
@@ -76,9 +74,13 @@ class Measured(Shown):
 
     def chart(self) -> Chart:
         """The changes as a figure, beside the article's."""
-        from .charts import delta_chart
+        from ..display.ladder_charts import Change, delta_chart
 
-        return delta_chart(self)
+        changes = [
+            Change(row.config, row.delta_pct, row.delta_interval_pct, row.article_delta_pct)
+            for row in self.rows
+        ]
+        return delta_chart(self.stage, self.against, changes, self.banner.words)
 
     def reasons(self) -> Reasons:
         """Why each verdict is what it is, by the counters: for a later cell, since it tells the answer."""
@@ -92,7 +94,7 @@ class Measured(Shown):
         config = self.rows[0].config
         columns = f"{config}: {batch_words(config)}. ms: the median of one launch. {INTERVAL}"
         if self.against is not None:
-            columns += f" change: {self.stage} against {self.against}. article: on an H20 (78 SMs)."
+            columns += f" change: {self.stage} against {self.against}. article: on an H20 ({H20_SMS} SMs)."
         notes = [columns]
         if not self.missing:
             notes.append(
@@ -188,22 +190,22 @@ def measure(
         live = choose_machine("auto") == "gpu"
     names = [one for one in (base, name) if one is not None]
     try:
-        with Steps(1 + len(names) + len(wanted)) as steps, steps.from_standard_error():
+        with Steps(1 + len(names) + len(wanted)) as steps, heard_by(steps.step):
             found = ladder(stages=names, configs=wanted, sms=sms, heads=heads, live=live)
     except MachineUnavailable as missing:
         if live:
             raise
         rows = [_timing({}, name, base, config) for config in wanted]
         return Measured(name, base, rows, missing_banner(str(missing)), recorded=False)
-    by_place = {(row["stage"], row["config"]): row for row in found["rows"]}
+    by_place = {(row.stage, row.config): row for row in found.rows}
     result = Measured(
         stage=name,
         against=base,
         rows=[_timing(by_place, name, base, config) for config in wanted],
-        banner=measured_banner(found["banner"], recorded=found["recorded"]),
-        recorded=found["recorded"],
-        heads=found["heads"],
-        sms=found["sms"],
+        banner=measured_banner(found.banner, recorded=found.recorded),
+        recorded=found.recorded,
+        heads=found.heads,
+        sms=found.sms,
     )
     if live:
         _measured_now[name, base] = result
@@ -218,27 +220,25 @@ def latest(stage: str, against: str | None) -> Measured:
     return _measured_now.get((stage, against)) or measure(stage, against, live=False)
 
 
-def _timing(
-    by_place: dict[tuple[str, str], dict[str, Any]], stage: str, base: str | None, config: str
-) -> Timing:
+def _timing(by_place: dict[tuple[str, str], LadderRow], stage: str, base: str | None, config: str) -> Timing:
     """One row from those of the ladder, by stage and config.
 
     The ladder compares a stage with its own base, round by round. Where another one was asked for and only
     medians are known, the change has no interval and so no verdict.
     """
-    row = by_place.get((stage, config), {})
-    base_row = by_place.get((base or "", config), {})
-    us, base_us = row.get("median_us"), base_row.get("median_us")
-    delta, interval_pct, verdict, reason = None, None, None, row.get("reason")
-    if base is not None and row.get("base") == base:
-        delta, interval_pct, verdict = row["delta_pct"], row["delta_ci_pct"], row["verdict"]
+    row = by_place.get((stage, config))
+    base_row = by_place.get((base or "", config))
+    us, base_us = row and row.median_us, base_row and base_row.median_us
+    delta, interval_pct, verdict, reason = None, None, None, row and row.reason
+    if row is not None and base is not None and row.base == base:
+        delta, interval_pct, verdict = row.delta_pct, row.delta_ci_pct, row.verdict
     elif us is not None and base_us is not None:
         delta, reason = (us / base_us - 1) * 100, "only the two medians are known"
     article = article_us(stage, config)
     return Timing(
         config=config,
         ms=None if us is None else us / 1000,
-        interval_ms=_pair(row.get("ci_us"), 1 / 1000),
+        interval_ms=_pair(row and row.ci_us, 1 / 1000),
         base_ms=None if base_us is None else base_us / 1000,
         delta_pct=delta,
         delta_interval_pct=_pair(interval_pct),
@@ -246,9 +246,9 @@ def _timing(
         article_delta_pct=article_delta(stage, base, config),
         verdict=verdict,
         reason=reason,
-        v_split=row.get("v_split"),
-        blocks=row.get("blocks_per_sm"),
-        base_blocks=base_row.get("blocks_per_sm"),
+        v_split=row and row.v_split,
+        blocks=row and row.blocks_per_sm,
+        base_blocks=base_row and base_row.blocks_per_sm,
     )
 
 

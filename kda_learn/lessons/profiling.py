@@ -7,18 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..counters import COUNTERS
-from ..errors import BadInput, MachineUnavailable
-from ..profile import CONFIG, HEADS, Profile, recorded
-from ..profile import profile as profile_once
-from ..run import choose_machine, kernel_path, stage_name
-from ..source import StageSource
-from .display import Banner, Bar, Cell, Part, Sentence, Shown, Table, Value, decimal, percent, whole
-from .machines import NOT_RECORDED, batch_words, gpu_words, measured_banner, missing_banner
-from .profile_words import (
+from ..display.banners import NOT_RECORDED, batch_words, gpu_words, measured_banner, missing_banner
+from ..display.glossary import (
     COUNTED,
     NCU_NOTE,
-    NOT_WAITING,
     REASONS,
     SAMPLES_NOTE,
     STALLS_NOTE,
@@ -26,10 +18,20 @@ from .profile_words import (
     WAVEFRONTS_NOTE,
     plain,
 )
-from .steps import Steps
+from ..display.parts import Banner, Bar, Cell, Part, Sentence, Shown, Table, Value, decimal, percent, whole
+from ..display.steps import Steps
+from ..ground.errors import BadInput, MachineUnavailable
+from ..ground.say import heard_by
+from ..machines.device import choose_machine
+from ..performance.profile import CONFIG, HEADS, Profile, recorded
+from ..performance.profile_measure import profile as profile_once
+from ..profiling.counters import COUNTERS, longest_wait
+from ..sources.kernel_source import KernelSource
+from ..sources.stages import as_stage
 
 if TYPE_CHECKING:
-    from ..stages import Stage
+    from ..sources.stages import Stage
+
 
 SHOWN = (
     "occupancy_pct",
@@ -43,6 +45,7 @@ SHOWN = (
 """The counters of a first look; `.counters` has all."""
 
 MOST_REASONS = 8
+
 SURPLUS_PCT = 0.5
 """Differences between counted and simulated wavefronts from which on a note explains them."""
 
@@ -51,13 +54,13 @@ SURPLUS_PCT = 0.5
 class Profiled(Shown):
     """A stage's profile, measured now or recorded; `profile` is None where there is neither.
 
-    `counters`, `stalls`, `lines`, `shared` and `comparisons` are those of `kda_learn.profile.Profile`; empty
-    without a profile.
+    `counters`, `stalls`, `lines`, `shared` and `comparisons` are those of `performance.profile.Profile`;
+    empty without a profile.
     """
 
     stage: str
     profile: Profile | None
-    source: StageSource
+    source: KernelSource
     reason: str = ""  # why there is none
     base: Profiled | None = None
 
@@ -81,7 +84,7 @@ class Profiled(Shown):
     @property
     def binding_stall(self) -> str | None:
         """The reason for which warps wait most; None without a profile."""
-        return next((reason for reason in self.stalls if reason not in NOT_WAITING), None)
+        return longest_wait(self.stalls)
 
     def wavefronts(self, name: str, *, simulated: bool = False) -> float | None:
         """Wavefronts of shared memory a tile: counted by the hardware or (simulated) from the trace.
@@ -121,11 +124,11 @@ class Profiled(Shown):
 
 @dataclass(frozen=True, repr=False)
 class ProfiledLines(Shown):
-    """Lines of a stage with their share of the samples; `rows` are `kda_learn.profile_rows.LineRow`s."""
+    """Lines of a stage with their share of the samples; `rows` are `kda_learn.profiling.rows.LineRow`s."""
 
     stage: str
     rows: list
-    source: StageSource
+    source: KernelSource
 
     def parts(self) -> list[Part]:
         if not self.rows:
@@ -157,23 +160,23 @@ def profile(
 ) -> Profiled:
     """Profile a stage: with ncu on a Hopper GPU, else the newest record.
 
-    against: another stage to set beside it. v_split, config, heads: as `kda_learn.profile.profile`. Where
-    nothing can be measured and nothing was recorded the result says so and is `missing`. Raises BadInput for
-    an argument that does not fit.
+    against: another stage to set beside it. v_split, config, heads: as `performance.profile_measure.profile`.
+    Where nothing can be measured and nothing was recorded the result says so and is `missing`. Raises
+    BadInput for an argument that does not fit.
     """
 
-    def one(which: Stage | str | Path, steps: Steps) -> Profiled:
+    def one(which: Stage | str | Path) -> Profiled:
         def measure() -> Profile:
-            return profile_once(which, config=config, v_split=v_split, heads=heads, report=steps.step)
+            return profile_once(which, config=config, v_split=v_split, heads=heads)
 
         found = _profiled(which, measure)
         if found.profile is not None and not found.profile.recorded:
             _measured_now[found.stage] = found
         return found
 
-    with Steps(4 if against is None else 8) as steps:
-        base = None if against is None else one(against, steps)
-        return replace(one(stage, steps), base=base)
+    with Steps(4 if against is None else 8) as steps, heard_by(steps.step):
+        base = None if against is None else one(against)
+        return replace(one(stage), base=base)
 
 
 _measured_now: dict[str, Profiled] = {}
@@ -196,8 +199,8 @@ def _profiled(stage: Stage | str | Path, get: Callable[[], Profile]) -> Profiled
 
     Without a GPU there is no more to say about why a recorded one was not measured.
     """
-    name = stage_name(stage)
-    source = StageSource.load(kernel_path(stage))
+    kernel = as_stage(stage)
+    name, source = kernel.id, kernel.source
     try:
         found = get()
         if choose_machine("auto") != "gpu":
@@ -279,7 +282,7 @@ def _twice(names: Sequence[str]) -> list[str]:
     return [f"{name}, {what}" for name in names for what in ("counted", "simulated", "difference")]
 
 
-def _code(source: StageSource, line: int) -> str:
+def _code(source: KernelSource, line: int) -> str:
     """A line of the source, cut where it gets long."""
     text = source.lines[line - 1].strip() if 0 < line <= len(source.lines) else ""
     return text if len(text) <= 70 else f"{text[:67]}..."

@@ -4,8 +4,6 @@ The file lies in the user's data folder, or where the environment variable KDA_L
 it begins anew. Keys start with the chapter's number or stage: "s02.blocks" belongs to chapter s02.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -14,15 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..cache import write_atomically
-from ..errors import BadInput
-from ..records import now
-from .display import Cell, Part, Sentence, Shown, Table, Value
+from ..display.parts import Cell, Part, Sentence, Shown, Table, Value
+from ..ground.errors import BadInput
+from ..ground.files import NOTEBOOKS, write_atomically
+from ..records.store import now
 
 VARIABLE = "KDA_LEARN_PROGRESS"
-PACKAGE = Path(__file__).resolve().parents[1]
 KEY = re.compile(r"[\w.-]{1,80}")
-
 Guess = str | int | float
 Status = Literal["attempted", "passed"]
 
@@ -141,9 +137,7 @@ def progress() -> Progress:
 
 def notebooks() -> list[Path]:
     """The course's notebooks, in order: those of the checkout, or those that came with the package."""
-    installed = PACKAGE / "_notebooks"
-    folder = installed if installed.is_dir() else PACKAGE.parent / "notebooks"
-    found = (path for path in folder.glob("[0-9]*/*.ipynb") if not path.name.startswith("."))
+    found = (path for path in NOTEBOOKS.glob("[0-9]*/*.ipynb") if not path.name.startswith("."))
     return sorted(found)
 
 

@@ -8,18 +8,21 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..check import CheckRow, small_problem
-from ..check import check as check_once
-from ..check_set import emulator_cases
-from ..problem import Problem
-from ..run import Result, choose_machine, stage_name
-from ..run import run as run_once
-from .display import Cell, Part, Sentence, Shown, Table, whole
-from .machines import machine_banner
-from .steps import Steps
+from ..checking.check import Case, CheckRow, check_jobs, small_problem
+from ..checking.standard_set import emulator_cases
+from ..display.banners import machine_banner
+from ..display.parts import Cell, Part, Sentence, Shown, Table, whole
+from ..display.steps import Steps
+from ..ground.say import heard_by
+from ..kernel_a.problem import Problem
+from ..kernel_a.run import Result
+from ..kernel_a.run import run as run_once
+from ..machines.device import choose_machine
+from ..sources.stages import as_stage
 
 if TYPE_CHECKING:
-    from ..stages import Stage
+    from ..sources.stages import Stage
+
 
 TERMS = {
     r"\d x \d": "N x T tokens: N sequences of T tokens each",
@@ -41,7 +44,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, repr=False)
 class Run(Shown, Result):
-    """One run: what `kda_learn.run.Result` holds, and which stage and problem it was."""
+    """One run: what `kernel_a.run.Result` holds, and which stage and problem it was."""
 
     stage: str
     problem: Problem
@@ -82,7 +85,7 @@ def run(
 
     problem: None takes 48 tokens of one head; make others with `random_problem(lengths=[...])`. The rest, the
     arrays' shapes (`.snapshots` float32 [H * tiles, K, V], `.ds0` float32 [N, H, K, V]) and the errors: as
-    `kda_learn.run.run`.
+    `kernel_a.run.run`.
     """
     problem = small_problem() if problem is None else problem
     result = run_once(
@@ -95,12 +98,12 @@ def run(
         extra_smem=extra_smem,
     )
     values = {field.name: getattr(result, field.name) for field in fields(Result)}
-    return Run(**values, stage=stage_name(stage), problem=problem)
+    return Run(**values, stage=as_stage(stage).id, problem=problem)
 
 
 @dataclass(frozen=True, repr=False)
 class Checked(Shown):
-    """The verdict on a stage: one `kda_learn.check.CheckRow` for each problem."""
+    """The verdict on a stage: one `checking.check.CheckRow` for each problem."""
 
     stage: str
     machine: str
@@ -162,22 +165,14 @@ def check(
 
     problem: one problem, at the given v_split and snapshot_dtype. None takes the standard set of small ones,
     full tiles, short tails and an empty sequence, each at a VSplit of its own. Arguments, what passes, and
-    errors: as `kda_learn.check.check`.
+    errors: as `checking.check.check`.
     """
     machine = choose_machine(machine)
-    if problem is not None:
-        cases = [(problem, v_split, snapshot_dtype)]
-    else:
-        cases = [(case.problem, case.v_split, case.snapshot_dtype) for case in emulator_cases()]
-    rows = []
-    with Steps(len(cases)) as steps:
-        for one, split, dtype in cases:
-            steps.step(f"{stage_name(stage)}: {one.name}")
-            row = check_once(
-                stage, one, machine=machine, v_split=split, snapshot_dtype=dtype, seeds=tuple(seeds)
-            )
-            rows.append(row)
-    return Checked(stage=stage_name(stage), machine=machine, rows=rows)
+    kernel = as_stage(stage)
+    cases = emulator_cases() if problem is None else [Case(problem, v_split, snapshot_dtype)]
+    with Steps(len(cases)) as steps, heard_by(steps.step):
+        rows = check_jobs([(kernel, case) for case in cases], machine, seeds=tuple(seeds))
+    return Checked(stage=kernel.id, machine=machine, rows=rows)
 
 
 def _words_of(problems: Sequence[str]) -> list[Part]:

@@ -8,19 +8,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..access_patterns import recorded
-from ..banks import cost
-from ..errors import BadInput
-from ..includes import digest
-from ..run import kernel_path, stage_name
-from ..source import StageSource
-from ..tile_trace import traced_tile
-from ..trace import OUTSIDE_THE_TILE_LOOP, Row, kind_of, per_tile, rows
-from .display import Bar, Part, Sentence, Shown, Table, Value, whole
-from .machines import machine_banner
+from ..display.banners import machine_banner
+from ..display.parts import Bar, Part, Sentence, Shown, Table, Value, whole
+from ..ground.errors import BadInput
+from ..hardware.banks import cost
+from ..kernel_a.tile import traced_tile
+from ..sources.includes import digest
+from ..sources.kernel_source import KernelSource
+from ..sources.stages import as_stage
+from ..tracing.patterns import recorded
+from ..tracing.rows import OUTSIDE_THE_TILE_LOOP, Row, kind_of, per_tile, rows
 
 if TYPE_CHECKING:
-    from ..stages import Stage
+    from ..sources.stages import Stage
+
 
 FIELDS = ("kind", "region", "section")
 KINDS = {"load": "loads", "store": "stores", "copy": "copies"}
@@ -49,8 +50,9 @@ class Traffic:
 class Trace(Shown):
     """What a stage does to shared memory.
 
-    Its items are the `kda_learn.trace.Row`s by line, those before and after the loop over tiles included
-    (sections "start" and "finish"). Every figure that is shown or asked for is of one tile of the loop.
+    Its items are the `kda_learn.tracing.rows.Row`s by line, those before and after the loop over tiles
+    included (sections "start" and "finish"). Every figure that is shown or asked for is of one tile of the
+    loop.
 
     All its methods choose accesses in one way, as in `wavefronts("store kr")`. words: any of a kind ("load",
     "store", "copy"), a region such as "kr", and a section such as "r1"; where: the same by name, kind=,
@@ -61,8 +63,8 @@ class Trace(Shown):
     stage: str
     v_split: int
     rows: list[Row]
-    patterns: list[dict[str, Any]]  # as `kda_learn.access_patterns.recorded` gives them
-    source: StageSource
+    patterns: list[dict[str, Any]]  # as `tracing.patterns.recorded` gives them
+    source: KernelSource
     base: Trace | None = None
 
     def __iter__(self) -> Iterator[Row]:
@@ -184,11 +186,11 @@ class Trace(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Lines(Shown):
-    """Some lines of a stage and what they cost; `rows` are `kda_learn.trace.Row`s of one tile."""
+    """Some lines of a stage and what they cost; `rows` are `kda_learn.tracing.rows.Row`s of one tile."""
 
     stage: str
     rows: list[Row]
-    source: StageSource
+    source: KernelSource
 
     def parts(self) -> list[Part]:
         widest = max((row.wavefronts for row in self.rows), default=1)
@@ -216,26 +218,26 @@ def trace(stage: Stage | str | Path, against: Stage | str | Path | None = None, 
     """Run a stage on the CPU machine for one tile, and count what it does to shared memory in wavefronts.
 
     against: another stage to set beside it. v_split: 1, 2, 4 or 8; counts are of all blocks together. Errors:
-    as `kda_learn.run.run`.
+    as `kernel_a.run.run`.
     """
 
     def traced(one: Stage | str | Path) -> Trace:
-        path = kernel_path(one)
-        return _traced(path, digest(path), stage_name(one), v_split)
+        kernel = as_stage(one)
+        return _traced(kernel, digest(kernel.path), v_split)
 
     return traced(stage) if against is None else replace(traced(stage), base=traced(against))
 
 
 @lru_cache(maxsize=32)
-def _traced(path: Path, digest: str, name: str, v_split: int) -> Trace:
+def _traced(kernel: Stage, digest: str, v_split: int) -> Trace:
     """Kept, since several words ask for the same trace; `digest` changes when the source does."""
-    launch = traced_tile(path, v_split=v_split)
-    source = StageSource.load(path)
+    launch = traced_tile(kernel, v_split=v_split)
+    source = kernel.source
     return Trace(
-        stage=name,
+        stage=kernel.id,
         v_split=v_split,
-        rows=rows(launch, source, v_split=v_split),
-        patterns=recorded(launch, source, v_split=v_split),
+        rows=rows(launch, source, VSPLIT=v_split),
+        patterns=recorded(launch, source, VSPLIT=v_split),
         source=source,
     )
 

@@ -19,11 +19,12 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])  # kda_learn is not installed yet
 
-from kda_learn.setup.machine import Facts, look
+from kda_learn.machines.computer import Facts, look
 from kda_learn.setup.plan import REPOSITORY, Plan, SetupError, cpu_torch_version, make_plan, preflight
 
 MARK = "made-by-kda-learn.json"
 STAMP = "finished.json"
+
 UPDATE_BYTES = 10**9
 """What must be free to add packages to an environment that has most of them."""
 

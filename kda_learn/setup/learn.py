@@ -1,7 +1,5 @@
 """`make learn`: what this computer can do, a first check of Kernel A, and JupyterLab on a working copy."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -12,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from ..ground.files import NOTEBOOKS
+from ..sources.stages import LAST
+
 START = "1-foundations/00_start_here.ipynb"
 ORIGINALS = ".originals.json"
 
@@ -39,7 +39,7 @@ class Changes:
             lines.append(f"{work}: kept as you left them: {', '.join(self.kept)}.")
         if self.outdated:
             lines.append(
-                f"Newer versions of {', '.join(self.outdated)} are in notebooks/: to get them, rename or "
+                f"Newer versions of {', '.join(self.outdated)} are in {NOTEBOOKS}: to get them, rename or "
                 f"delete yours in {work} and run `make learn` again."
             )
         return lines
@@ -92,17 +92,17 @@ def lab_command(work: Path, arguments: Sequence[str]) -> list[str]:
 
 def first_check() -> str:
     """Run Kernel A's last stage once, on this computer's GPU or on the CPU machine, and say how it went."""
-    from kda_learn.check import check
-    from kda_learn.errors import KdaError
+    from ..checking.check import check
+    from ..ground.errors import KdaError
+    from ..machines.device import CALLED
 
     try:
-        verdict = check("s12")
+        verdict = check(LAST)
     except KdaError as error:
         return f"Kernel A could not be checked: {error}"
-    where = "GPU" if verdict.machine == "gpu" else "CPU machine"
     text = (
-        f"Stage s12 on the {where}: {verdict.rel_rms:.2%} from the float64 result, of which rounding to bf16 "
-        f"explains {verdict.simulated_rel_rms:.2%}."
+        f"Stage {LAST} on the {CALLED[verdict.machine]}: {verdict.rel_rms:.2%} from the float64 result, of "
+        f"which rounding to bf16 explains {verdict.simulated_rel_rms:.2%}."
     )
     if verdict.ok:
         return f"{text} Passed."
@@ -110,12 +110,12 @@ def first_check() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    from kda_learn.doctor import doctor
+    from .doctor import doctor
 
     parser = argparse.ArgumentParser(
         description=__doc__, epilog="All other arguments are given to JupyterLab."
     )
-    parser.add_argument("--work", type=Path, default=REPOSITORY / "work", help="folder of the working copy")
+    parser.add_argument("--work", type=Path, default=Path("work"), help="folder of the working copy")
     parser.add_argument("--no-lab", action="store_true", help="do all but start JupyterLab")
     options, for_lab = parser.parse_known_args(arguments)
     print("\nWhat this computer can do\n")
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\nA first check of Kernel A: compiling it and the CPU machine takes some seconds.", flush=True)
     print(first_check(), end="\n\n")
     work = options.work.resolve()
-    for sentence in update_working_copy(REPOSITORY / "notebooks", work).sentences(work):
+    for sentence in update_working_copy(NOTEBOOKS, work).sentences(work):
         print(sentence)
     if options.no_lab:
         return 0

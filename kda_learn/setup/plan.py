@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kda_learn.setup.machine import CPU_MACHINE_SYSTEMS, Facts
+from ..machines.computer import CPU_MACHINE_SYSTEMS, Facts
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
 SETS = ("cpu", "cuda12", "cuda13")
 TORCH_CHOICES = ("auto", "cpu", "none")
 EXTRAS = ("learn", "test", "site")
-
 OLDEST_PYTHON = (3, 11, 0)
 PYTHON_ADVICE = "Install Python 3.11 or newer and name it: `make learn PYTHON=python3.12`."
+
 CUDA13_DRIVER = 580
 """The first NVIDIA driver for CUDA 13 (NVIDIA's CUDA 13.0 release notes)."""
 

@@ -1,18 +1,16 @@
 """What is said about a guess once the truth is known. The prediction's script finds the same sentence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import BadInput
+from ..ground.errors import BadInput
 
 Guess = str | int | float
 Truth = str | int | float
-
 RIGHT = 0.02
 CLOSE = 0.2
+
 FAR = (0.5, 1.0)
 """How far a number may be off, in shares of the truth: right, close, and from where below and above it is
 much too low or too high."""

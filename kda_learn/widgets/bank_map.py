@@ -1,13 +1,11 @@
 """The bank map: what one warp instruction asks of the 32 banks of shared memory, drawn phase by phase."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import traitlets
 
-from ..errors import BadInput
+from ..ground.errors import BadInput
 from .explorer import Explorer, bundle
 
 # What a reader can build; tests hold it against the script's own lists.
@@ -41,8 +39,8 @@ class BankMap(Explorer):
 def bank_map(accesses: Sequence[dict[str, Any]] | None = None, **pattern: int | str) -> BankMap:
     """An explorer of bank conflicts.
 
-    accesses: recorded instructions, from `kda_learn.access_patterns.recorded(launch, source)` or one by one
-    from `access_patterns.access(...)`; the reader picks the line and the instruction. Without them the
+    accesses: recorded instructions, from `tracing.patterns.recorded(launch, source)` or one by one
+    from `tracing.patterns.access(...)`; the reader picks the line and the instruction. Without them the
     explorer opens on a pattern, which the reader can change:
 
     lanes:    which row and column a lane reads: one of LANE_MAPS. "linear" is row = lane; "tokens_halves" is

@@ -1,10 +1,10 @@
 """The views of the register-tiling explorer for dS, the state gradient: who owns it, how it is read."""
 
-from __future__ import annotations
-
-from .. import fragments
-from ..fragments import CORE, DS_COLUMNS, LANES, WARP_COLUMNS, WARPS, Owner
-from ..layouts import BANK_BYTES, BANKS, CORE_BYTES, interleaved
+from ..hardware import fragments
+from ..hardware.fragments import CORE, Owner
+from ..hardware.layouts import BANK_BYTES, BANKS, CORE_BYTES, interleaved
+from ..hardware.limits import LANES
+from ..kernel_a.tiling import DS_COLUMNS, WARP_COLUMNS, WARPS, ds_owner
 from .panels import WIDE_CELL, Route, View, grid, lanes, places, route, view
 
 V_SPLITS = (1, 2, 4, 8)
@@ -88,7 +88,7 @@ def dual_view() -> View:
 def _ds_route(v_split: int) -> Route:
     """dS cut into `v_split` blocks along v."""
     at = places(TILES, TILES)
-    owners = [fragments.ds_owner(tile * WARP_COLUMNS, v_split) for _, tile in at]
+    owners = [ds_owner(tile * WARP_COLUMNS, v_split) for _, tile in at]
     warps = [warp for _, warp in owners]
     labels = [f"w{warp}" for warp in warps]
     groups = [block * LANES + warp for block, warp in owners]

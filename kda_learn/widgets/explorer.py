@@ -4,8 +4,6 @@ The JavaScript is plain ES modules: a web page imports `<name>.js` as it is. Jup
 over as one text with no address, where `import "./common.js"` finds nothing; `bundle` makes that text.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,7 @@
 """The views of the register-tiling explorer for fragments A, B and C of mma.m16n8k16."""
 
-from __future__ import annotations
-
-from .. import fragments
-from ..fragments import FRAGMENTS, FragmentName
+from ..hardware import fragments
+from ..hardware.fragments import FRAGMENTS, FragmentName
 from .panels import Panel, Route, View, grid, lanes, places, route, view
 
 BF16_BYTES = 2

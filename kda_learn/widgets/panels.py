@@ -6,16 +6,13 @@ in which the elements travel), which add panels of their own. The script marks o
 joins their sentences, where {name} stands for the panel's entry `name`, and the element's item of a list.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
-from ..fragments import Owner
+from ..hardware.fragments import Owner
 
 Panel = dict[str, Any]
 Route = dict[str, Any]
 View = dict[str, Any]
-
 CELL_WIDTH = 25  # pixels, where there is room
 WIDE_CELL = 38
 

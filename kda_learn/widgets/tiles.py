@@ -1,12 +1,10 @@
 """The register-tiling explorer: which lane and register hold an element of a tensor-core tile."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import traitlets
 
-from ..errors import BadInput
+from ..ground.errors import BadInput
 from .ds_views import V_SPLITS, ds_view, dual_view
 from .explorer import Explorer, bundle
 from .fragment_views import a_view, b_view, c_view

@@ -1,4 +1,4 @@
-// The host half of a kernel's library: unpacks the arguments of a launch. kda_learn/emulator.py writes the
+// The host half of a kernel's library: unpacks the arguments of a launch. kda_learn/machines/emulator.py writes the
 // few lines that call it for one kernel.
 #pragma once
 #include "runtime.h"

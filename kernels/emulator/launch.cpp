@@ -107,7 +107,7 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
 
 }  // namespace emulator
 
-// ---- for kda_learn/emulator.py ----
+// ---- for kda_learn/machines/emulator.py ----
 #pragma GCC visibility push(default)
 extern "C" {
 const char* emulator_operation_names() {

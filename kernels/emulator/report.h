@@ -24,7 +24,7 @@ struct Count {
   u64 bytes = 0, sectors = 0;  // of global memory: asked for by the lanes; 32-byte sectors touched
 };
 
-// One warp instruction on shared memory, as kda_learn/emulator.py reads it.
+// One warp instruction on shared memory, as kda_learn/machines/emulator.py reads it.
 struct AccessRecord {
   u32 line;
   unsigned char file, operation, bytes, warp;

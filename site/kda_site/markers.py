@@ -10,10 +10,11 @@ from markdown_it import MarkdownIt
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
-from kda_learn import records, widgets
-from kda_learn.lessons.charts import ladder_chart
-from kda_learn.readme_table import H200_SMS, ladder_table
-from kda_learn.stages import STAGES
+from kda_learn.display.ladder_charts import ladder_chart
+from kda_learn.maintain.readme import record_shown
+from kda_learn.performance.ladder_text import readme_table
+from kda_learn.sources.stages import STAGES
+from kda_learn.widgets.bank_map import bank_map
 
 from .links import KERNELS, NOTEBOOKS, REPOSITORY
 from .widgets import explorer
@@ -45,7 +46,7 @@ def expand(page_html: str, page: File, build: Build) -> str:
 def _bank_map(page: File, build: Build, **pattern: str) -> str:
     """The bank map on a pattern of its own; arguments as `bank_map` takes them."""
     numbers = {name: int(value) if value.isdigit() else value for name, value in pattern.items()}
-    return explorer(widgets.bank_map(**numbers).get_state(), build.scripts)
+    return explorer(bank_map(**numbers).get_state(), build.scripts)
 
 
 def _chapters(page: File, build: Build) -> str:
@@ -74,12 +75,12 @@ def _ladder(page: File, build: Build) -> str:
 
     Each name in the table leads to the stage's source.
     """
-    record = records.find("ladder", sms=H200_SMS) or records.find("ladder")
-    table = MarkdownIt("commonmark").enable("table").render(ladder_table(record))
+    record = record_shown()
+    table = MarkdownIt("commonmark").enable("table").render(readme_table(record))
     for stage in STAGES:
         link = f'<a href="{build.links.to(stage.path, page)}">{stage.id}</a>'
         table = table.replace(f"<td>{stage.id}</td>\n<td>", f"<td>{link}</td>\n<td>")
-    chart = ladder_chart(sms=H200_SMS)
+    chart = ladder_chart(sms=record.provenance.sms if record else None)
     if record:
         chart.caption = ""  # the table says where the times come from
     start = "" if record else NO_RECORD

@@ -14,7 +14,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import CudaLexer, TextLexer, get_lexer_for_filename
 from pygments.util import ClassNotFound
 
-from kda_learn.stages import STAGES, Stage
+from kda_learn.sources.stages import STAGES, Stage
 
 from .contents import Contents
 from .links import KERNELS, REPOSITORY, Links

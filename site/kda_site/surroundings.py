@@ -10,7 +10,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from kda_learn.stages import STAGES
+from kda_learn.sources.stages import STAGES
 
 from .contents import Contents
 from .links import NOTEBOOKS, Links

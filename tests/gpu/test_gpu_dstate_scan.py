@@ -5,13 +5,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="dstate_scan takes PyTorch tensors, and PyTorch is not installed")
 
-from kda_learn.accuracy import gate  # noqa: E402
-from kda_learn.check import expected  # noqa: E402
-from kda_learn.errors import MachineUnavailable  # noqa: E402
-from kda_learn.gpu import run_on_gpu  # noqa: E402
-from kda_learn.kernel_a import dstate_scan  # noqa: E402
-from kda_learn.problem import Problem, random_problem  # noqa: E402
-from kda_learn.stages import STAGES  # noqa: E402
+from kda_learn.checking.check import expected  # noqa: E402
+from kda_learn.ground.errors import MachineUnavailable  # noqa: E402
+from kda_learn.kernel_a.accuracy import gate  # noqa: E402
+from kda_learn.kernel_a.problem import Problem, random_problem  # noqa: E402
+from kda_learn.kernel_a.run import run  # noqa: E402
+from kda_learn.kernel_a.scan import dstate_scan  # noqa: E402
+from kda_learn.sources.stages import STAGES  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -65,12 +65,13 @@ def test_values(problem, v_split, dtype):
     assert found.ok, found.message
 
 
-@pytest.mark.parametrize("stage", [stage.id for stage in STAGES])
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.id)
 def test_every_stage_gives_what_run_gives(stage):
     snapshots, ds0 = dstate_scan(**on_gpu(VARLEN), stage=stage, v_split=2)
-    run = run_on_gpu(stage, VARLEN, v_split=2)
-    assert np.array_equal(snapshots.cpu().numpy(), run.snapshots)
-    assert np.array_equal(ds0.cpu().numpy(), run.ds0)
+    result = run(stage, VARLEN, machine="gpu", v_split=2)
+    assert result.faults == []
+    assert np.array_equal(snapshots.cpu().numpy(), result.snapshots)
+    assert np.array_equal(ds0.cpu().numpy(), result.ds0)
 
 
 def test_inputs_that_require_a_gradient():

@@ -4,7 +4,7 @@ The emulator has found every race there is in its model; here the hardware has i
 two streams, memory nearly full, poisoned inputs, bytes around the outputs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
 
@@ -12,21 +12,22 @@ import numpy as np
 import pytest
 from poison import HEADS, poisoned, spread
 
-from kda_learn import gpu
-from kda_learn.accuracy import errors
-from kda_learn.check import expected
-from kda_learn.compile import compile_stage
-from kda_learn.errors import MachineUnavailable
-from kda_learn.problem import Problem, random_problem
-from kda_learn.robustness import check_random, seeds_of
-from kda_learn.run import run
-from kda_learn.stages import STAGES, Stage
+from kda_learn.checking.check import expected
+from kda_learn.checking.random_set import check_random, seeds_of
+from kda_learn.ground.errors import MachineUnavailable
+from kda_learn.kernel_a.accuracy import errors
+from kda_learn.kernel_a.problem import Problem, random_problem
+from kda_learn.kernel_a.run import of_problem, run
+from kda_learn.machines.cuda import elapsed_ms, record_event, synchronize
+from kda_learn.machines.device import free_memory, hopper
+from kda_learn.machines.gpu import Kernel, kernel_of, on_device
+from kda_learn.machines.runnable import Runnable
+from kda_learn.sources.stages import STAGES, Stage
 
 pytestmark = pytest.mark.gpu
 
 GUARD_BYTES = 1 << 16
 TURNS = 3
-NAMES = ("q", "k", "gc", "beta", "inv", "mqk", "do", "dht", "cu_seqlens")
 
 every_stage = pytest.mark.parametrize("rung", STAGES, ids=lambda rung: rung.id)
 
@@ -43,9 +44,11 @@ class Guarded:
         self.memory.memset(0xFF, self.bytes + 2 * GUARD_BYTES)
 
     @property
-    def address(self) -> int:
-        """Where the kernel writes."""
-        return self.memory.ptr + GUARD_BYTES
+    def array(self):
+        """Where the kernel writes, float32."""
+        import cupy
+
+        return cupy.ndarray(self.shape, np.float32, self.memory + GUARD_BYTES)
 
     def get(self) -> tuple[np.ndarray, np.ndarray]:
         """The output, float32, and the bytes around it."""
@@ -63,45 +66,33 @@ class OnGpu:
     rung: Stage
     problem: Problem
     v_split: int = 1
-    inputs: dict = field(init=False)
+    runnable: Runnable = field(init=False)
+    kernel: Kernel = field(init=False)
 
     def __post_init__(self):
-        import cupy
-
-        given = {name: getattr(self.problem, name) for name in NAMES}
-        self.inputs = {name: cupy.asarray(array) for name, array in given.items() if array is not None}
-        self.kernel = gpu.load(compile_stage(self.rung, self.v_split, "cu_seqlens" in self.inputs, "float32"))
+        self.runnable = on_device(of_problem(self.rung, self.problem, self.v_split))
+        self.kernel = kernel_of(self.runnable)
 
     def launch(self, stream: int = 0) -> tuple[Guarded, Guarded]:
         """Start the kernel and return the outputs-to-be: snapshots and ds0."""
-        problem = self.problem
-        snapshots = Guarded((problem.heads * problem.total_tiles, 128, 128))
-        ds0 = Guarded((problem.sequences, problem.heads, 128, 128))
-        gpu.synchronize(self.kernel.gpu)  # the outputs' bits are set on another stream
+        snapshots, ds0 = (Guarded(self.runnable.written[name].shape) for name in ("snapshots", "ds0"))
+        synchronize(self.kernel.gpu)  # the outputs' bits are set on another stream
         self.start(snapshots, ds0, stream)
         return snapshots, ds0
 
     def milliseconds(self, snapshots: Guarded, ds0: Guarded, launches: int) -> float:
         """How long so many launches take, one after the other."""
-        began = gpu.record_event()
+        began = record_event()
         for _ in range(launches):
             self.start(snapshots, ds0, stream=0)
-        return gpu.elapsed_ms(began, gpu.record_event())
+        return elapsed_ms(began, record_event())
 
     def start(self, snapshots: Guarded, ds0: Guarded, stream: int) -> None:
         """Start the kernel with given outputs."""
-        problem = self.problem
-        arguments = gpu.KernelArguments(
-            **{name: self.inputs[name].data.ptr if name in self.inputs else 0 for name in NAMES},
-            snapshots=snapshots.address,
-            ds0=ds0.address,
-            scale=problem.scale,
-            length=problem.length,
-            tokens=problem.tokens,
-            total_tiles=problem.total_tiles,
-            heads=problem.heads,
-        )
-        gpu.launch_kernel_a(self.kernel, arguments, problem.sequences, self.v_split, stream)
+        arguments = list(self.runnable.arguments)
+        arguments[self.runnable.outputs["snapshots"]] = snapshots.array
+        arguments[self.runnable.outputs["ds0"]] = ds0.array
+        self.kernel.start(replace(self.runnable, arguments=tuple(arguments)), stream)
 
 
 def same_bits(one: tuple[Guarded, Guarded], other: tuple[Guarded, Guarded]) -> bool:
@@ -145,13 +136,13 @@ def test_two_streams_at_once(rung: Stage):
     outputs = [
         [tuple(Guarded(output.shape) for output in alone[index]) for _ in range(TURNS)] for index in range(2)
     ]
-    gpu.synchronize(gpu.hopper())
-    began = gpu.record_event(streams[0].ptr)
+    synchronize(hopper())
+    began = record_event(streams[0].ptr)
     for turn in range(TURNS):
         for batch, stream, written in zip(batches, streams, outputs, strict=True):
             batch.start(*written[turn], stream.ptr)
-    ended = [gpu.record_event(stream.ptr) for stream in streams]
-    together_ms = max([gpu.elapsed_ms(began, end) for end in ended])
+    ended = [record_event(stream.ptr) for stream in streams]
+    together_ms = max([elapsed_ms(began, end) for end in ended])
     print(f"{rung.id}: {together_ms:.2f} ms together, {alone_ms:.2f} ms one after the other")
     assert together_ms < 0.9 * alone_ms
     for index in range(2):
@@ -164,19 +155,19 @@ def test_near_the_memory_limit():
     import cupy
 
     large = random_problem(lengths=[4096], heads=8)  # 134 MB of snapshots, 44 MB of inputs
-    wanted = gpu.run_on_gpu("s12", large)
-    device = gpu.hopper()
+    wanted = run("s12", large, machine="gpu")
+    device = hopper()
     for left_mb, fits in ((400, True), (120, False)):
-        taken = cupy.cuda.alloc(gpu.free_memory(device) - left_mb * 2**20)
-        free = gpu.free_memory(device)
+        taken = cupy.cuda.alloc(free_memory(device) - left_mb * 2**20)
+        free = free_memory(device)
         for _ in range(10):
             if fits:
-                assert np.array_equal(gpu.run_on_gpu("s12", large).ds0, wanted.ds0)
+                assert np.array_equal(run("s12", large, machine="gpu").ds0, wanted.ds0)
             else:
                 with pytest.raises(MachineUnavailable) as error:
                     run("s12", large, machine="gpu")
-                assert "give fewer tokens or heads" in str(error.value) and "\n" not in str(error.value)
-            assert abs(gpu.free_memory(device) - free) <= 4 * 2**20
+                assert "fewer tokens or heads" in str(error.value) and "\n" not in str(error.value)
+            assert abs(free_memory(device) - free) <= 4 * 2**20
         del taken
         cupy.get_default_memory_pool().free_all_blocks()
     assert np.array_equal(run("s12", large, machine="gpu").ds0, wanted.ds0)

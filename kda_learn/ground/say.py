@@ -1,0 +1,41 @@
+"""The one channel by which long work says how far it is: `say` speaks, and whoever called listens.
+
+Without a listener nothing is heard but what a child process says, which goes to standard error. So a function
+need not pass on a callback that its own work has no use for.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PREFIX = "kda-learn: "
+"""How a line on standard error begins that is meant for people."""
+
+Listener = Callable[[str], None]
+_listeners: list[Listener] = []
+
+
+def say(text: str) -> None:
+    """Tell the innermost listener; without one nobody hears it."""
+    if _listeners:
+        _listeners[-1](text)
+
+
+def is_heard() -> bool:
+    """Whether anybody listens."""
+    return bool(_listeners)
+
+
+def print_line(text: str) -> None:
+    """A listener that writes each text to standard error, as a line of its own."""
+    print(f"{PREFIX}{text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """While this lasts, `listener` gets every text; work in threads of this process counts."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)

@@ -1,0 +1,275 @@
+"""The CPU machine: builds a kernel with a C++ compiler and runs it, checked and counted.
+
+The same .cu file that NVRTC compiles for a GPU is compiled here against `kernels/emulator/device.h`. A launch
+reports every fault with the line that commits it and, if asked, every shared-memory access.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compilers.host import build_kernel, build_runtime
+from ..ground.errors import BadInput, MachineUnavailable
+from ..hardware.limits import HOPPER, LANES, MOST_THREADS
+from ..sources.includes import kept_while_unchanged
+from .emulator_arguments import Buffer, KernelArguments, Parameter, ParameterType
+
+ACCESS = np.dtype(
+    [
+        ("line", "u4"),
+        ("file", "u1"),
+        ("op", "u1"),
+        ("bytes", "u1"),
+        ("warp", "u1"),
+        ("block", "u4"),
+        ("order", "u4"),
+        ("mask", "u4"),
+        ("address", "i4", LANES),
+    ]
+)
+"""One warp instruction on shared memory.
+
+`file` and `op` number `Launch.files` and `Launch.operations`; `bytes` is what one lane moves (of ldmatrix
+and stmatrix a row of a matrix, 16); `block` counts x first, then y, then z; `order` counts within a block;
+`address` is in bytes from the start of dynamic shared memory, -1 for lanes outside of `mask`."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a kernel does wrong at one line, found by the emulator.
+
+    kind is one of "race" (between warps), "race within a warp", "uninitialised read", "copy not waited for",
+    "copy never waited for", "out of bounds", "misaligned", "divergent warp", "partial mask", "different
+    barriers", "deadlock", "endless loop", "mbarrier misused", "missing fence", "stack overflow", "crash",
+    "too long".
+    message says which thread, which address and what would help, for the first time that it happened.
+    """
+
+    kind: str
+    message: str
+    file: str  # full path; empty if the kernel crashed before its first warp-wide operation
+    line: int
+    count: int  # how often
+    other_file: str = ""  # of a race or an early read: the access before
+    other_line: int = 0
+
+    def __str__(self) -> str:
+        again = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{self.kind}: {self.message}{again}"
+
+
+Key = tuple[str, int, str]
+"""File, line and operation."""
+
+
+class Traffic(NamedTuple):
+    """Global memory that one line moves, added up over its warp instructions."""
+
+    bytes: int  # that the lanes ask for
+    sectors: int  # of 32 bytes, that each instruction touches
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launch found. All but `faults` and `seconds` is empty unless it was traced."""
+
+    faults: list[Fault]
+    files: list[str]  # full paths, which `accesses["file"]` numbers
+    operations: list[str]  # names, which `accesses["op"]` numbers
+    accesses: NDArray[Any]  # of dtype ACCESS, ordered by block, then by `order`
+    counts: dict[Key, int]  # warp instructions
+    traffic: dict[Key, Traffic]  # of what moves global memory
+    seconds: float
+
+
+class _Config(ctypes.Structure):
+    """LaunchConfig of kernels/emulator/runtime.h."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("seed", ctypes.c_uint32),
+        ("os_threads", ctypes.c_uint32),
+        ("check", ctypes.c_uint32),
+        ("trace", ctypes.c_uint32),
+        ("patience", ctypes.c_uint32),
+        ("buffer_count", ctypes.c_uint32),
+        ("buffers", ctypes.POINTER(Buffer)),
+    )
+
+
+def build(source: Path, entry: str, *, defines: Sequence[str] = ()) -> Library:
+    """A kernel, compiled for this CPU; kept in memory and on disk while neither it nor anything that it
+    includes has changed.
+
+    source: a .cu file. entry: the kernel's name with its template arguments, "scale<128>".
+    defines: "NAME" or "NAME=VALUE", for the preprocessor. Raises BadInput with the compiler's first error
+    line, and MachineUnavailable without a C++ compiler.
+    """
+    return _built(Path(source), entry, tuple(defines), build_runtime())
+
+
+@kept_while_unchanged
+def _built(source: Path, entry: str, defines: tuple[str, ...], runtime: Path) -> Library:
+    return Library(build_kernel(source, entry, defines, runtime), runtime, entry)
+
+
+class Library:
+    """A compiled kernel, ready to launch."""
+
+    def __init__(self, path: Path, runtime: Path, entry: str) -> None:
+        self.entry = entry
+        self._runtime, self._kernel = _load(runtime), _load(path)
+        self._kernel.emulator_launch.restype = ctypes.c_void_p
+        self._runtime.emulator_operation_names.restype = ctypes.c_char_p
+        self._runtime.emulator_result_json.restype = ctypes.c_char_p
+        self._runtime.emulator_result_json.argtypes = [ctypes.c_void_p]
+        self._runtime.emulator_result_accesses.restype = ctypes.c_void_p
+        self._runtime.emulator_result_accesses.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]
+        self._runtime.emulator_result_free.argtypes = [ctypes.c_void_p]
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """What the kernel takes, in order."""
+        count = ctypes.c_uint32()
+        self._kernel.emulator_parameters.restype = ctypes.POINTER(ParameterType)
+        types = self._kernel.emulator_parameters(ctypes.byref(count))
+        return [Parameter(types[i].letter.decode(), types[i].bytes) for i in range(count.value)]
+
+    def launch(
+        self,
+        args: Sequence[Any],
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        shared_bytes: int,
+        *,
+        seed: int = 0,
+        check: bool = True,
+        trace: bool = False,
+        threads: int | None = None,
+        patience: int = 30,
+    ) -> Launch:
+        """Run the kernel.
+
+        args: contiguous NumPy arrays for pointers (the kernel may touch these bytes and no others; what it
+        writes is in the arrays afterwards), None for a null pointer, numbers. grid, block: up to three
+        sizes, x first. shared_bytes: dynamic shared memory of a block. seed: permutes warps and lanes; 0 is
+        their natural order. check: look for races, early reads and uninitialised memory (bounds are looked
+        at in any case). trace: keep accesses and counts. threads: of the operating system, None for one per
+        core; nothing that comes out depends on it. patience: seconds for which a thread may compute without
+        touching memory or meeting another thread; then its loop is called endless. Raises BadInput for
+        arguments that do not fit the kernel, and for a launch that no GPU would accept.
+        """
+        grid, block = _three_sizes("grid", grid), _three_sizes("block", block)
+        _check_launch(grid, block, shared_bytes, seed, patience)
+        arguments = KernelArguments(self.entry, self.parameters, args)
+        config = _Config(
+            grid=(ctypes.c_uint32 * 3)(*grid),
+            block=(ctypes.c_uint32 * 3)(*block),
+            shared_bytes=shared_bytes,
+            seed=seed,
+            os_threads=threads or os.cpu_count() or 1,
+            check=check,
+            trace=trace,
+            patience=patience,
+            buffer_count=len(arguments.buffers),
+            buffers=(Buffer * len(arguments.buffers))(*arguments.buffers),
+        )
+        start = time.perf_counter()
+        result = ctypes.c_void_p(self._kernel.emulator_launch(arguments.pointers, ctypes.byref(config)))
+        seconds = time.perf_counter() - start
+        try:
+            launch = self._read(result, seconds)
+        finally:
+            self._runtime.emulator_result_free(result)
+        arguments.copy_back()
+        return launch
+
+    def _read(self, result: ctypes.c_void_p, seconds: float) -> Launch:
+        """A result of kernels/emulator/launch.cpp."""
+        found = json.loads(self._runtime.emulator_result_json(result).decode())
+        operations = self._runtime.emulator_operation_names().decode().split()
+        counts, traffic = _counts(found["counts"], operations)
+        count = ctypes.c_uint64()
+        records = self._runtime.emulator_result_accesses(result, ctypes.byref(count))
+        raw = ctypes.string_at(records, count.value * ACCESS.itemsize) if count.value else b""
+        return Launch(
+            faults=_faults(found["faults"]),
+            files=found["files"],
+            operations=operations,
+            accesses=np.frombuffer(raw, dtype=ACCESS),
+            counts=counts,
+            traffic=traffic,
+            seconds=seconds,
+        )
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise MachineUnavailable(
+            f"{path} cannot be loaded ({error}): set KDA_LEARN_CACHE to a folder from which programs may run."
+        ) from error
+
+
+def _faults(found: list[list[Any]]) -> list[Fault]:
+    """Each kind at each pair of lines once, as the first block that has it tells it."""
+    result: dict[tuple[Any, ...], Fault] = {}
+    for kind, message, file, line, count, other_file, other_line in found:
+        key = (kind, file, line, other_file, other_line)
+        if key in result:
+            result[key] = replace(result[key], count=result[key].count + count)
+        else:
+            result[key] = Fault(kind, message, file, line, count, other_file, other_line)
+    return list(result.values())
+
+
+def _counts(found: list[list[Any]], operations: list[str]) -> tuple[dict[Key, int], dict[Key, Traffic]]:
+    """`Launch.counts` and `Launch.traffic`, in the order of lines."""
+    counts: dict[Key, int] = {}
+    traffic: dict[Key, Traffic] = {}
+    for file, line, operation, instructions, moved, sectors in sorted(found):
+        key = (file, line, operations[operation])
+        counts[key] = counts.get(key, 0) + instructions
+        if moved:
+            before = traffic.get(key, Traffic(0, 0))
+            traffic[key] = Traffic(before.bytes + moved, before.sectors + sectors)
+    return counts, traffic
+
+
+def _three_sizes(name: str, sizes: int | tuple[int, ...]) -> tuple[int, int, int]:
+    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
+        raise BadInput(f"{name} is {sizes}: give one to three sizes of at least 1, such as (2, 1, 4).")
+    return (*given, 1, 1)[:3]
+
+
+def _check_launch(
+    grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int, seed: int, patience: int
+) -> None:
+    threads = block[0] * block[1] * block[2]
+    if threads % LANES or threads > MOST_THREADS:
+        raise BadInput(
+            f"block is {block}, {threads} threads: give a multiple of {LANES}, at most {MOST_THREADS} "
+            "threads."
+        )
+    most = HOPPER.shared_memory_per_block
+    if not 0 <= shared_bytes <= most:
+        raise BadInput(f"shared_bytes is {shared_bytes}: a block has 0 to {most} bytes on sm_90.")
+    if not 0 <= seed < 1 << 32:
+        raise BadInput(f"seed is {seed}: give an integer from 0 to {(1 << 32) - 1}.")
+    if not 1 <= patience <= 86_400:
+        raise BadInput(f"patience is {patience}: give seconds, from 1 to a day's 86400.")

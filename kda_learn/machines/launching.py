@@ -1,0 +1,66 @@
+"""A runnable launched once, from host memory, on either machine: a Hopper GPU or the emulator."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ground.errors import BadInput
+from . import emulator, gpu
+from .device import choose_machine
+from .runnable import Runnable
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a launch from host memory gave; the outputs are in the runnable's own arrays."""
+
+    machine: str  # "gpu" or "emulator"
+    faults: list[str]  # one sentence each: what the emulator found, and elements that were never written
+    launch: emulator.Launch | None  # on the emulator, with the trace and the counts
+    seconds: float  # on the machine, without compiling and copying
+
+
+def launch(runnable: Runnable, machine: str = "auto", *, seed: int = 0, trace: bool = False) -> Finished:
+    """Launch once, from arrays in host memory, outputs poisoned before.
+
+    machine: "gpu", "emulator", or "auto", the GPU if there is a Hopper one. seed, trace: of the emulator;
+    with a trace it is always the emulator. Raises BadInput for what does not fit, MachineUnavailable if the
+    machine is missing or has too little memory.
+    """
+    if trace and machine == "gpu":
+        raise BadInput(
+            "machine is 'gpu' and trace is on: only the CPU machine traces, give machine='emulator'."
+        )
+    for output in runnable.written.values():
+        poison(output)
+    if choose_machine(machine) == "gpu" and not trace:
+        seconds = gpu.launch_from_host(runnable)
+        return Finished("gpu", unwritten(runnable), None, seconds)
+    library = emulator.build(runnable.source, runnable.entry)
+    done = library.launch(
+        runnable.arguments,
+        grid=runnable.grid,
+        block=runnable.threads,
+        shared_bytes=runnable.dynamic_smem_bytes,
+        seed=seed,
+        trace=trace,
+    )
+    faults = [str(fault) for fault in done.faults]
+    return Finished("emulator", faults + unwritten(runnable), done, done.seconds)
+
+
+def poison(output: NDArray[Any]) -> None:
+    """Set every bit: as float32 and as bf16 a NaN that no computation gives."""
+    output.reshape(-1).view(np.uint8).fill(0xFF)
+
+
+def unwritten(runnable: Runnable) -> list[str]:
+    """A sentence for each output that still holds the poison it began with."""
+    faults = []
+    for name, output in runnable.written.items():
+        untouched = (output.reshape(-1).view(np.uint8).reshape(-1, output.itemsize) == 0xFF).all(axis=1)
+        if untouched.any():
+            faults.append(f"{untouched.sum()} of {output.size} elements of {name} were never written")
+    return faults

@@ -1,0 +1,4 @@
+"""An engine: runnables watched by ncu, and its counts mapped to source lines.
+
+Imports tracing, machines and the rooms below.
+"""

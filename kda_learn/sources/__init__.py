@@ -1,0 +1,4 @@
+"""Reading a .cu file, and which stages there are.
+
+Imports ground.
+"""
