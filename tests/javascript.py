@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
+from node import node
 
 from kda_learn.widgets.explorer import bundle
 
@@ -23,11 +21,6 @@ def evaluate(modules: str, expression: str, value: Any = None) -> Any:
     modules: names of scripts, with blanks between; the expression sees all they export as `module`, and
     `value` as `value`.
     """
-    node = shutil.which("node")
-    if node is None:
-        if os.environ.get("CI"):
-            raise RuntimeError("node is missing: apt-get install nodejs")
-        pytest.skip("no node here: apt-get install nodejs")
     with tempfile.TemporaryDirectory() as folder:
         names = modules.split()
         for name in names:
@@ -42,7 +35,7 @@ def evaluate(modules: str, expression: str, value: Any = None) -> Any:
             + f"console.log(JSON.stringify({expression}));\n",
             encoding="utf-8",
         )
-        command = [node, str(main)]
+        command = [node(), str(main)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -134,13 +134,15 @@ class Table:
         right = self._right()
         heads = [
             f'<th scope="col"{_class("kda-right" if at_right else "")}>{escape(header)}</th>'
+            if header
+            else "<td></td>"  # a screen reader would announce a heading that says nothing
             for header, at_right in zip(self.headers, right, strict=True)
         ]
         body = [self._row_html(number, row, right) for number, row in enumerate(self.rows)]
         caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
         label = escape(self.caption or ", ".join(filter(None, self.headers)), quote=True)
         return (
-            f'<div class="kda-box" tabindex="0" role="region" aria-label="{label}">'
+            f'<div class="kda-box" tabindex="0" role="group" aria-label="{label}">'
             f'<table class="kda-table">{caption}<thead><tr>{"".join(heads)}</tr></thead>'
             f"<tbody>{''.join(body)}</tbody></table></div>"
         )

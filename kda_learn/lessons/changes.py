@@ -21,7 +21,7 @@ STYLE = """
   tab-size: 2; }
 .kda .kda-diff > span { display: block; padding-right: 1em; }
 .kda .kda-diff .kda-line { display: inline-block; width: 3.2em; padding-right: .9em; text-align: right;
-  opacity: .6; user-select: none; }
+  opacity: .8; user-select: none; }
 .kda .kda-diff .kda-add { background: rgba(46, 160, 67, .17); }
 .kda .kda-diff .kda-del { background: rgba(248, 81, 73, .17); }
 .kda .kda-diff .kda-add b { background: rgba(46, 160, 67, .38); font-weight: inherit; }
@@ -61,7 +61,7 @@ class HunkPart:
         lines = "".join(_lines_html(self.place.hunk))
         return (
             f'<details class="kda-hunk" open><summary>{escape(self.place.heading)}</summary>'
-            f'<div class="kda-box" tabindex="0" role="region" aria-label="{escape(self.place.heading)}">'
+            f'<div class="kda-box" tabindex="0" role="group" aria-label="{escape(self.place.heading)}">'
             f'<div class="kda-diff">{lines}</div></div></details>'
         )
 

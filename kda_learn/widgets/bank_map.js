@@ -143,7 +143,7 @@ function render({ model, el }) {
   const table = element("div", {
     class: "scroll",
     tabindex: "0",
-    role: "region",
+    role: "group",
     "aria-label": "Lane, byte, word, bank",
   });
   const numbers = element("details", {}, element("summary", {}, "The same in numbers"), table);

@@ -70,7 +70,8 @@ export function openRoot(parent, label, style) {
   // JupyterLab leaves the keys alone below this attribute: arrows belong to the explorer.
   const host = element("div", { "data-lm-suppress-shortcuts": "true" });
   const shadow = host.attachShadow({ mode: "open" });
-  const root = element("section", { class: "root", "aria-label": label });
+  // A group, not a section: the landmarks of a page need names of their own, and explorers come twice.
+  const root = element("div", { class: "root", role: "group", "aria-label": label });
   shadow.append(element("style", {}, BASE_STYLE + style), root);
   parent.append(host);
 

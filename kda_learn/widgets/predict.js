@@ -59,11 +59,19 @@ export function verdict(guess, unit, answer) {
 }
 
 function askNumber(model, unit) {
-  const input = element("input", { type: "number", step: "any", "aria-label": "Your prediction" });
   const submit = (event) => {
     event.preventDefault();
     if (input.value !== "") keepGuess(model, input.valueAsNumber);
   };
+  const input = element("input", {
+    type: "number",
+    step: "any",
+    "aria-label": "Your prediction",
+    // JupyterLab lets no key press end in a form's submit.
+    onkeydown: (event) => {
+      if (event.key === "Enter") submit(event);
+    },
+  });
   const button = element("button", { type: "submit" }, "Keep it");
   const form = element("form", { onsubmit: submit }, input, element("span", {}, unit), button);
   const show = (guess) => {

@@ -31,7 +31,8 @@ function button(panel, elements, colour, text, actions) {
       type: "button",
       class: `cell c${colour}`,
       "data-elements": elements.join(" "),
-      "aria-label": sentence(panel, elements[0]),
+      // The text comes first: who steers by voice says what stands on the button.
+      "aria-label": [text, sentence(panel, elements[0])].filter(Boolean).join(": "),
       onfocus: () => actions.choose(elements),
       onclick: () => actions.choose(elements),
       onpointerenter: () => actions.point(elements),

@@ -36,6 +36,11 @@ def run_all(paths: Sequence[Path]) -> dict[Path, nbformat.NotebookNode]:
     return notebooks
 
 
+def run(path: Path) -> nbformat.NotebookNode:
+    """One notebook with its outputs. Raises PluginError if a cell fails."""
+    return _run(path, _fingerprint_of_code())
+
+
 def _run(path: Path, code: str) -> nbformat.NotebookNode:
     """One notebook with its outputs: from an earlier run of the same notebook and code, or from a run now."""
     kept = _kept(path, code)

@@ -1,1 +1,1 @@
-"""A real browser for tests: see `harness`."""
+"""Real browsers for tests: see `harness`."""

@@ -1,6 +1,6 @@
-"""Pages opened in headless Chromium, with what went wrong: console errors and requests to other hosts.
+"""Pages opened in a real Chromium or Firefox, with what went wrong: console errors, requests to other hosts.
 
-Needs Debian's packages chromium and chromium-driver, and selenium from PyPI.
+driver.js does the work, by puppeteer-core. The browsers are Debian's packages chromium and firefox-esr.
 """
 
 from __future__ import annotations
@@ -8,124 +8,153 @@ from __future__ import annotations
 import functools
 import http.server
 import json
-import os
 import shutil
-import tempfile
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
+from node import PACKAGES, missing, node
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-)
-LOADING_SECONDS = 60
+PROGRAMS = {"chromium": ("chromium", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
+PATIENCE = 20  # seconds to wait for what a page should do
+
+
+class BrowserError(Exception):
+    """What a browser says when it cannot do what it was asked for."""
 
 
 class Browser:
-    """One Chromium, for any number of pages."""
+    """One browser with one page.
 
-    def __init__(self, driver: webdriver.Chrome) -> None:
-        self.driver = driver
+    A script is the body of a JavaScript function, of which `return` gives the result; it sees the keyword
+    arguments as variables. A script for `click`, `hover`, `select` and `focus` must return an element.
+    """
 
-    def look(
-        self, *, width: int = 1100, height: int = 900, dark: bool = False, reduced_motion: bool = False
+    def __init__(self, name: str, driver: subprocess.Popen[str]) -> None:
+        self.name = name
+        self._driver = driver
+
+    def open(
+        self,
+        url: str,
+        *,
+        width: int = 1100,
+        height: int = 900,
+        dark: bool = False,
+        reduced_motion: bool = False,
     ) -> None:
-        """Sets the window's size in CSS pixels and what the system prefers; open pages follow."""
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        motion = {"name": "prefers-reduced-motion", "value": "reduce" if reduced_motion else "no-preference"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme, motion]})
+        """Loads a page and forgets what earlier pages said. dark, reduced_motion: what the system prefers."""
+        self._do("open", url=url, width=width, height=height, dark=dark, reducedMotion=reduced_motion)
 
-    def open(self, url: str) -> None:
-        """Loads a page and forgets what earlier pages said."""
-        for log in ("browser", "performance"):
-            self.driver.get_log(log)
-        self.driver.get(url)
+    def resize(self, width: int, height: int) -> None:
+        """Sets the window's size in CSS pixels; the open page follows."""
+        self._do("resize", width=width, height=height)
 
-    def console_errors(self) -> list[str]:
-        """Errors and warnings that pages wrote to the console since the last call."""
-        return [
-            entry["message"]
-            for entry in self.driver.get_log("browser")
-            if entry["level"] in ("SEVERE", "WARNING")
-        ]
+    def evaluate(self, script: str, **values: Any) -> Any:
+        """What a script returns; a promise is waited for."""
+        return self._do("evaluate", script=_call(script, values))
 
-    def outside_requests(self, origin: str) -> list[str]:
-        """Addresses other than the origin's that pages asked for since the last call."""
-        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        urls = [
-            message["params"]["request"]["url"]
-            for message in messages
-            if message["method"] == "Network.requestWillBeSent"
-        ]
+    def wait_for(self, script: str, **values: Any) -> Any:
+        """Runs a script until it returns something true, and gives that."""
+        end = time.monotonic() + PATIENCE
+        while not (value := self.evaluate(script, **values)):
+            assert time.monotonic() < end, f"after {PATIENCE} seconds still {value!r}: {script}"
+            time.sleep(0.05)
+        return value
+
+    def click(self, script: str, **values: Any) -> None:
+        """Clicks the middle of an element, once it has been scrolled to."""
+        self._do("click", script=_call(script, values))
+
+    def hover(self, script: str, **values: Any) -> None:
+        """Moves the pointer to an element."""
+        self._do("hover", script=_call(script, values))
+
+    def select(self, value: str, script: str, **values: Any) -> None:
+        """Chooses an entry of a drop-down by its value."""
+        self._do("select", value=value, script=_call(script, values))
+
+    def focus(self, script: str, **values: Any) -> None:
+        """Gives an element the focus."""
+        self.evaluate(f"(() => {{ {script} }})().focus()", **values)
+
+    def press(self, *keys: str) -> None:
+        """Presses keys one after the other, such as "ArrowRight", "Enter" or "Control+a"."""
+        for key in keys:
+            self._do("press", keys=key)
+
+    def type(self, text: str) -> None:
+        """Types a text where the focus is."""
+        self._do("type", text=text)
+
+    def problems(self, origin: str) -> list[str]:
+        """What went wrong since the page was opened, or since the last call.
+
+        Errors and warnings in the console, files that are missing, and requests to other hosts than `origin`.
+        """
+        said = self._do("takeSaid")
         own = urlsplit(origin).netloc
-        return [
-            url for url in urls if urlsplit(url).scheme in ("http", "https") and urlsplit(url).netloc != own
+        outside = [
+            f"asks another host: {url}"
+            for url in said["requests"]
+            if urlsplit(url).scheme in ("http", "https") and urlsplit(url).netloc != own
         ]
-
-    def screenshot(self, path: Path) -> None:
-        """A picture of the whole page, down to its end."""
-        result = self.driver.execute_cdp_cmd(
-            "Page.captureScreenshot",
-            {"captureBeyondViewport": True, "format": "png", "clip": self._whole_page()},
-        )
-        import base64
-
-        path.write_bytes(base64.b64decode(result["data"]))
+        return said["console"] + outside
 
     def page_width(self) -> int:
         """How wide the page's contents are: more than the window's width means that something sticks out."""
-        return int(self.driver.execute_script("return document.documentElement.scrollWidth"))
+        return self.evaluate("return document.documentElement.scrollWidth")
 
-    def _whole_page(self) -> dict[str, float]:
-        size = self.driver.execute_script(
-            "const page = document.documentElement; return [page.clientWidth, page.scrollHeight]"
-        )
-        return {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
+    def accessibility_violations(self) -> list[dict[str, Any]]:
+        """What axe-core finds on the open page: `rule`, `help` (what is wanted) and `places` (selectors)."""
+        return self._do("axe")
+
+    def screenshot(self, path: Path) -> None:
+        """A picture of the whole page, down to its end."""
+        self._do("screenshot", path=str(path))
+
+    def _do(self, command: str, **given: Any) -> Any:
+        """One command to driver.js, and its answer."""
+        self._driver.stdin.write(json.dumps({"command": command, **given}) + "\n")
+        self._driver.stdin.flush()
+        line = self._driver.stdout.readline()
+        if not line:
+            raise BrowserError(f"{self.name} ended during {command!r}, see above for its last words.")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise BrowserError(f"{self.name}, {command}: {answer['error']}")
+        return answer["value"]
+
+
+def _call(script: str, values: dict[str, Any]) -> str:
+    """A script as an expression: a function called with these values."""
+    return f"(async ({{ {', '.join(values)} }}) => {{ {script} }})({json.dumps(values)})"
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """A fresh Chromium; skips the test where there is none, except on CI, where it must be."""
-    chromium, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
-    if not chromium or not driver_path:
-        if os.environ.get("CI"):
-            raise RuntimeError(
-                "chromium or chromedriver is missing: apt-get install chromium chromium-driver"
-            )
-        pytest.skip("no chromium here: apt-get install chromium chromium-driver")
-    with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
-        options = Options()
-        options.binary_location = chromium
-        for flag in (*FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        driver = webdriver.Chrome(options=options, service=Service(driver_path))
+def started(name: str) -> Iterator[Browser]:
+    """A fresh "chromium" or "firefox"; where it is missing the test is skipped, except on CI."""
+    program = next(filter(None, map(shutil.which, PROGRAMS[name])), None)
+    if program is None:
+        missing(f"{name} is missing: apt-get install {PROGRAMS[name][0]}")
+    if not (PACKAGES / "node_modules").is_dir():
+        missing("the npm packages of tests/browser are missing: run `make test-setup`.")
+    command = [node(), str(PACKAGES / "driver.js"), name, program]
+    driver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield Browser(name, driver)
+    finally:
+        driver.stdin.close()  # it then closes the browser and ends
+        driver.stdout.close()
         try:
-            driver.set_page_load_timeout(LOADING_SECONDS)
-            driver.set_script_timeout(LOADING_SECONDS)
-            one = Browser(driver)
-            one.look()
-            yield one
-        finally:
-            driver.quit()
+            driver.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            driver.kill()
 
 
 class _QuietHandler(http.server.SimpleHTTPRequestHandler):

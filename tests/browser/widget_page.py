@@ -15,11 +15,11 @@ PAGE = """<!doctype html>
 <link rel="icon" href="data:,"><title>Explorers</title>
 <style>
   body {{ margin: 12px; font-family: sans-serif; }}
-  @media (prefers-color-scheme: dark) {{ body {{ background: #0d1117; }} }}
+  @media (prefers-color-scheme: dark) {{ body {{ background: #0d1117; color: #e6edf3; }} }}
 </style>
-</head><body>
+</head><body><main><h1>Explorers</h1>
 {explorers}
-<script type="module">
+</main><script type="module">
   import {{ mountAll }} from "./{scripts}/mount.js";
   await mountAll();
   document.body.dataset.ready = "true";

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from kda_learn.ground.errors import BadInput
+from kda_learn.ground.files import KERNELS
 from kda_learn.hardware import fragments
 from kda_learn.hardware.fragments import FRAGMENTS
 from kda_learn.hardware.limits import LANES
 from kda_learn.kernel_a.tiling import ds_owner
 from kda_learn.machines import emulator
-from kda_learn.ground.files import KERNELS
 
 NAMES = sorted(FRAGMENTS)
 

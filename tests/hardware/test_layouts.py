@@ -10,9 +10,9 @@ import pytest
 from paths import TESTS
 
 from kda_learn.ground.errors import BadInput
+from kda_learn.ground.files import KERNELS
 from kda_learn.hardware import layouts
 from kda_learn.hardware.layouts import Layout, Swizzle
-from kda_learn.ground.files import KERNELS
 
 BF16_BYTES = 2
 TABLES = TESTS / "data" / "cute_layouts.json.gz"

@@ -1,4 +1,4 @@
-"""The prediction: what it says about a guess, in Python and in its script, and on a page without Python."""
+"""The prediction: what it says about a guess, in Python and in its script."""
 
 import json
 
@@ -7,12 +7,7 @@ import pytest
 
 pytest.importorskip("anywidget", reason="the prediction is an anywidget, which is not installed")
 
-from browser.harness import browser, serve
-from browser.widget_page import write_page, write_scripts
 from javascript import evaluate
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from kda_learn import predict
 from kda_learn.ground.errors import BadInput
@@ -21,7 +16,6 @@ from kda_learn.widgets.answers import answer_for, number_text, said_of
 from kda_learn.widgets.explorer import state
 
 STALLS = ["MIO throttle", "barrier", "long scoreboard"]
-SECONDS = 20
 
 
 @pytest.fixture(autouse=True)
@@ -135,92 +129,6 @@ def test_the_script_writes_numbers_as_python_does():
     numbers = [0.0, 3.0, -21.6, 3072.0, 1234567.0, 0.125, 1 / 3, 99999.99999]
     found = evaluate("predict", "value.map((number) => module.guessText(number, 'ms'))", numbers)
     assert found == [number_text(number, "ms") for number in numbers]
-
-
-# ---- on a page without Python ----
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """A page with a number, what it is compared with, and a choice whose answer is known; its address."""
-    folder = tmp_path_factory.mktemp("site")
-    write_scripts(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KDA_LEARN_PROGRESS", str(folder / "progress.json"))
-        number = predict("s02.blocks", "How many blocks of s02 fit an SM?", unit="blocks")
-        choice = predict("s02.stall", "What binds?", choices=STALLS, answer="MIO throttle")
-    widgets = [number, number.compare(4), choice]
-    write_page(folder, "index", [("predict", state(one)) for one in widgets], "modules")
-    with serve(folder) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as one:
-        yield one
-
-
-def open_page(chromium, site):
-    """The roots of the three predictions."""
-    chromium.open(f"{site}/index.html")
-    return roots(chromium)
-
-
-def roots(chromium):
-    driver = chromium.driver
-    WebDriverWait(driver, SECONDS).until(
-        lambda _: driver.execute_script("return document.body.dataset.ready")
-    )
-    return [host.shadow_root for host in driver.find_elements(By.CSS_SELECTOR, "[data-widget] > div")]
-
-
-def said(root) -> str:
-    return root.find_element(By.CSS_SELECTOR, "[aria-live]").text
-
-
-def wait_for(root, text: str) -> None:
-    WebDriverWait(root, SECONDS).until(lambda _: text in said(root))
-
-
-def test_a_guess_on_a_page_lasts_and_is_compared(chromium, site):
-    number, compared, choice = open_page(chromium, site)
-    chromium.driver.execute_script("localStorage.clear()")
-    assert said(number).startswith("A guess is enough")
-    assert (
-        said(compared) == "It is 4 blocks."
-        and "none yet" in compared.find_element(By.CSS_SELECTOR, ".sides").text
-    )
-    number.find_element(By.CSS_SELECTOR, "input").send_keys("3", Keys.ENTER)
-    wait_for(number, "Kept: 3 blocks.")
-    wait_for(compared, "You predicted 3 blocks. It is 4 blocks: your guess was too low.")
-    choice.find_elements(By.CSS_SELECTOR, "input")[1].send_keys(Keys.SPACE)
-    wait_for(choice, "You chose “barrier”. It is “MIO throttle”.")
-    chromium.driver.refresh()
-    number, compared, choice = roots(chromium)
-    assert said(number).startswith("Kept: 3 blocks.") and "too low" in said(compared)
-    assert "You chose “barrier”" in said(choice)
-    assert chromium.console_errors() == [] and chromium.outside_requests(site) == []
-
-
-def test_words_are_no_number(chromium, site):
-    number, _, _ = open_page(chromium, site)
-    before = said(number)
-    number.find_element(By.CSS_SELECTOR, "input").clear()
-    number.find_element(By.CSS_SELECTOR, "input").send_keys("many", Keys.ENTER)
-    assert said(number) == before
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_a_narrow_page_in_light_and_dark(chromium, site, dark):
-    chromium.look(width=360, dark=dark)
-    try:
-        number, _, _ = open_page(chromium, site)
-        assert chromium.page_width() <= 360
-        colour = number.find_element(By.CSS_SELECTOR, ".root").value_of_css_property("background-color")
-        assert ("255, 255, 255" in colour) == (not dark)
-    finally:
-        chromium.look()
 
 
 def test_the_state_can_be_written_as_json():

@@ -1,7 +1,7 @@
 """Computers for the tests of reproduce: with a pretended GPU, and without any."""
 
 import pytest
-from pretended import H20, Pretended
+from pretended_reproduction import H20, Pretended
 
 from kda_learn.ground.errors import MachineUnavailable
 from kda_learn.reports import reproduce as reproduce_module

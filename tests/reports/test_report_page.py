@@ -1,14 +1,11 @@
-"""The page of a reproduction: what it says, that it stands alone, and how it looks in a browser."""
+"""The page of a reproduction: what it says, and that it stands alone."""
 
 from dataclasses import replace
 
-import pytest
-from browser.harness import browser
-from pretended import B32, H20, NO_NCU, TWO, Pretended
+from pretended_reproduction import B32, NO_NCU, TWO
 
 from kda_learn.ground.errors import MachineUnavailable
 from kda_learn.reports import parts as reproduce_parts
-from kda_learn.reports import reproduce as reproduce_module
 from kda_learn.reports.page import page
 from kda_learn.reports.reproduce import reproduce
 
@@ -47,7 +44,8 @@ def test_only_the_same_comparison_stands_beside(machine, tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce_parts, "measured_ladders", against_s02)
     _, text = measured_page(machine, tmp_path, **TWO)
     cells = {
-        stage: text.split(f'<th scope="row">{stage}</th>')[1].split("</tr>")[0].count("%") for stage in TWO["stages"]
+        stage: text.split(f'<th scope="row">{stage}</th>')[1].split("</tr>")[0].count("%")
+        for stage in TWO["stages"]
     }
     assert cells == {"s11": 2, "s12": 4}  # its own change and the article's; and those of two records
 
@@ -68,58 +66,3 @@ def test_a_page_without_any_figures(tmp_path, machine):
     text = page(found)
     assert "not timed, its check fails" in text
     assert "<svg" not in text
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """A measured page and a recorded one."""
-    folder = tmp_path_factory.mktemp("reports")
-    with pytest.MonkeyPatch.context() as patch:
-        pretended = Pretended()
-        pretended.stand_in(patch)
-        patch.setattr(reproduce_module, "hopper", lambda: H20)
-        pretended.bad_stage = "s07"
-        reproduce(folder / "measured")
-        patch.setattr(reproduce_module, "hopper", missing)
-        patch.setattr(reproduce_module, "describe", missing)
-        reproduce(folder / "recorded")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as one:
-        yield one
-
-
-@pytest.mark.parametrize("kind", ["measured", "recorded"])
-@pytest.mark.parametrize(("width", "dark"), [(1100, False), (1100, True), (360, False), (360, True)])
-def test_the_page_in_a_browser(chromium, pages, kind, width, dark):
-    one = chromium
-    one.look(width=width, dark=dark)
-    url = (pages / kind / "report.html").as_uri()
-    one.open(url)
-    assert one.console_errors() == []
-    assert one.outside_requests(url) == []
-    assert one.page_width() <= width
-    colors = one.driver.execute_script(
-        "const style = getComputedStyle(document.body); return [style.color, style.backgroundColor]"
-    )
-    assert contrast(*colors) > 7
-    too_small = one.driver.execute_script(
-        "return [...document.querySelectorAll('svg text')]"
-        ".filter(text => text.getBoundingClientRect().height < 8).length"
-    )
-    assert too_small == 0
-
-
-def contrast(*colors: str) -> float:
-    """WCAG's contrast ratio of two colours such as "rgb(31, 35, 40)"."""
-
-    def luminance(color: str) -> float:
-        channels = [int(part) / 255 for part in color.strip("rgb()").split(",")[:3]]
-        linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in channels]
-        return sum(weight * x for weight, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    low, high = sorted(luminance(color) for color in colors)
-    return (high + 0.05) / (low + 0.05)

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from pretended import B32, H20, NO_NCU, TWO
+from pretended_reproduction import B32, H20, NO_NCU, TWO
 
 from kda_learn.cli.main import main
 from kda_learn.ground.errors import BadInput, KdaError, MachineUnavailable

@@ -112,8 +112,10 @@ class FakePip:
 
     def __init__(self, monkeypatch, fails_on: str = "nothing"):
         self.calls: list[tuple[str, ...]] = []
+        self.npm_venvs: list[Path] = []
         self.fails_on = fails_on
         monkeypatch.setattr(install, "run_pip", self)
+        monkeypatch.setattr(install, "install_npm_packages", self.npm_venvs.append)
         monkeypatch.setattr(install, "make_environment", self.make_environment)
 
     def __call__(self, venv: Path, *arguments: str, silent: bool = False) -> bool:
@@ -147,8 +149,10 @@ def test_more_extras_are_added_and_another_set_starts_afresh(tmp_path, monkeypat
     pip = FakePip(monkeypatch)
     install.install(LAPTOP, plan.make_plan(LAPTOP, "cpu", "none", ["learn"]), venv)
     (venv / "installed").touch()
+    assert pip.npm_venvs == []
     install.install(LAPTOP, plan.make_plan(LAPTOP, "cpu", "none", ["test"]), venv)
     assert ".[learn,test,cuda13]" in pip.calls[-1]
+    assert pip.npm_venvs == [venv]
     assert (venv / "installed").exists()
     install.install(LAPTOP, plan.make_plan(LAPTOP, "cuda12", "none", ["learn"]), venv)
     assert ".[learn,cuda12]" in pip.calls[-1]
@@ -258,6 +262,24 @@ def test_make_prints_its_targets():
     run = subprocess.run(["make", "-s"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     for target in ("learn", "test", "setup", "check", "lint", "format"):
         assert f"make {target}" in run.stdout
+
+
+def test_npm_that_fails_is_one_sentence(tmp_path, monkeypatch):
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(plan.SetupError, match=r"npm could not install .* NPM_CONFIG_REGISTRY=address"):
+        install.install_npm_packages(tmp_path)
+
+
+def test_the_npm_packages_are_pinned_and_name_no_host():
+    lock = json.loads((install.NPM_FOLDER / "package-lock.json").read_text())
+    packages = {name: package for name, package in lock["packages"].items() if name}
+    assert all(package["version"] and package["integrity"] for package in packages.values())
+    assert not any("resolved" in package for package in packages.values())
+    wanted = json.loads((install.NPM_FOLDER / "package.json").read_text())["devDependencies"]
+    assert wanted == {name: packages[f"node_modules/{name}"]["version"] for name in wanted}
 
 
 def test_importing_the_package_needs_nothing_else():

@@ -14,15 +14,15 @@ from paths import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "site"))
 
-from kda_site import execution  # noqa: E402
-from kda_site.chapters import chapter_html, chapter_title  # noqa: E402
-from kda_site.contents import Contents  # noqa: E402
-from kda_site.links import KERNELS, NOTEBOOKS, Links, page_address  # noqa: E402
-from kda_site.widgets import Scripts  # noqa: E402
-from mkdocs.exceptions import PluginError  # noqa: E402
-from mkdocs.structure.files import File  # noqa: E402
+from kda_site import execution
+from kda_site.chapters import chapter_html, chapter_title
+from kda_site.contents import Contents
+from kda_site.links import KERNELS, NOTEBOOKS, Links, page_address
+from kda_site.widgets import Scripts
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
 
-from kda_learn.widgets.bank_map import bank_map  # noqa: E402
+from kda_learn.widgets.bank_map import bank_map
 
 CHAPTER = NOTEBOOKS / "2-kernel-a" / "s02_no_t1.ipynb"
 OTHER = NOTEBOOKS / "1-foundations" / "04_banks.ipynb"
