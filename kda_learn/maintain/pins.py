@@ -34,7 +34,7 @@ def resolve(set_name: str) -> list[str]:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
         command += ["--report", str(report), f"torch=={torch}"]
-        command += ["-e", f"{REPOSITORY}[learn,test,site,torch,{extra}]"]
+        command += ["-e", f"{REPOSITORY}[learn,test,mutate,site,torch,{extra}]"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         packages = [item["metadata"] for item in json.loads(report.read_text())["install"]]
     pins = {}

@@ -12,7 +12,9 @@ _COMMENT_OR_LITERAL = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])*'""", re.DOTALL
 )
 _PREPROCESSOR_LINE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
-_CONTAINER = re.compile(r"\b(?:struct|class|union|enum|namespace)\s+(?P<name>\w+)|^extern\b")
+_CONTAINER = re.compile(
+    r"\b(?:struct|class|union|enum(?:\s+(?:struct|class))?|namespace)\b(?:\s+(?P<name>\w+))?|^extern\b"
+)
 _TEMPLATE = re.compile(r"\btemplate\s*<[^{}()]*?>(?=\s*[\w:])")
 _ATTRIBUTE = re.compile(r"\b(?:__launch_bounds__|alignas)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 _FUNCTION_NAME = re.compile(r"(?P<name>\w+)\s*\(")
@@ -32,19 +34,25 @@ class Block:
     @property
     def container(self) -> str | None:
         """The name of a struct, namespace or the like ("" if it has none); None for anything else."""
-        match = _CONTAINER.search(_TEMPLATE.sub("", self.head))
-        if match is None or "(" in self.head:
+        head = self._without_attributes
+        match = _CONTAINER.search(head)
+        if match is None or "(" in head:
             return None
         return match["name"] or ""
 
     @property
     def function(self) -> str | None:
         """The name of the function that this is the body of, None for anything else."""
-        head = _ATTRIBUTE.sub("", _TEMPLATE.sub("", self.head))
+        head = self._without_attributes
         match = _FUNCTION_NAME.search(head)
         if match is None or "=" in head[: match.start()]:
             return None
         return match["name"]
+
+    @property
+    def _without_attributes(self) -> str:
+        """The head without template<...>, alignas(...) and launch bounds."""
+        return _ATTRIBUTE.sub("", _TEMPLATE.sub("", self.head))
 
 
 def strip_comments(text: str) -> str:

@@ -110,15 +110,37 @@ def test_every_warp_that_multiplies_owns_16_columns_of_ds(v_split):
     assert {warp for _, warp in owners} == set(range(8 // v_split))
 
 
+def test_nothing_is_transposed_and_the_low_half_is_meant_unless_said():
+    assert fragments.core_owner(1, 2) == (5, 0)
+    assert fragments.core_element(5, 0) == (1, 2)
+    assert fragments.element("A", 0, 0) == (0, 0)
+    assert fragments.matrix_row("A", 1, 2) == (1, 2, 0, 1)
+    assert ds_owner(64) == (0, 4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_matrix_of_a_row_is_the_register_that_it_fills(name):
+    for place in itertools.product(range(FRAGMENTS[name].rows), range(FRAGMENTS[name].columns)):
+        held = fragments.packed_owner(*place) if name == "C" else fragments.owner(name, *place)
+        assert fragments.matrix_row(name, *place).matrix == held.register
+
+
+def test_blocks_and_warps_are_counted_in_whole_numbers():
+    assert all(type(number) is int for number in ds_owner(100, v_split=4))
+    assert ds_owner(127)[1] == 7
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: fragments.owner("D", 0, 0), "write 'A', 'B' or 'C'"),
-        (lambda: fragments.owner("B", 0, 8), "stay within 0 to 7"),
-        (lambda: fragments.element("C", 0, 0, 1), "stay within 0 to 0"),
-        (lambda: fragments.element("A", 32, 0), "stay within 0 to 31"),
+        (lambda: fragments.owner("B", 0, 8), "index 8 .* the 8 columns of fragment B: stay within 0 to 7"),
+        (lambda: fragments.owner("A", -1, 0), "index -1 .* the 16 rows of fragment A: stay within 0 to 15"),
+        (lambda: fragments.element("C", 0, 0, 1), "the 1 halves of a register of fragment C: .* 0 to 0"),
+        (lambda: fragments.element("B", 0, 2), "the 2 registers of fragment B: stay within 0 to 1"),
+        (lambda: fragments.element("A", 32, 0), "the 32 lanes of a warp: stay within 0 to 31"),
         (lambda: ds_owner(0, 3), "write 1, 2, 4 or 8"),
-        (lambda: ds_owner(128), "stay within 0 to 127"),
+        (lambda: ds_owner(128), "column 128 of dS .* which has 128: stay within 0 to 127"),
     ],
 )
 def test_wrong_arguments_say_what_is_wanted(call, message):

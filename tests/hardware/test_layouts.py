@@ -94,6 +94,31 @@ def test_bank_of_a_core_matrix():
     assert set(layouts.plain(16, 128).bank(rows, chunks).ravel()) == {0, 1, 2, 3}
 
 
+def test_banks_are_whole_numbers_that_come_again_every_128_bytes():
+    banks = layouts.plain(2, 64, element_bytes=4).bank([[0], [1]], np.arange(64))
+    assert np.array_equal(banks, [[*range(32), *range(32)]] * 2)
+    assert layouts.plain(1, 64).bank(0, [0, 1, 2, 3, 63]).tolist() == [0, 0, 1, 1, 31]
+
+
+@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8, 16])
+def test_the_smallest_tile_of_every_element(element_bytes):
+    layout = layouts.plain(1, 1, element_bytes)
+    assert (layout.shape, layout.size, layout.offsets().tolist()) == ((1, 1), element_bytes, [[0]])
+
+
+def test_small_integers_as_indices_do_not_overflow():
+    rows = np.arange(16, dtype=np.uint8)
+    offsets = layouts.plain(16, 128).offset(rows, 127)
+    assert offsets.tolist() == [row * 256 + 254 for row in range(16)]
+    assert offsets.dtype == layouts.plain(16, 128).offset(3, 4).dtype == np.int64
+
+
+def test_names_say_what_a_layout_is():
+    assert layouts.plain(16, 128).name == "plain"
+    assert layouts.padded(16, 128, 130).name == "padded to 130"
+    assert layouts.padded(16, 128, 130).transposed().name == "padded to 130 transposed"
+
+
 def test_swizzle_undoes_itself():
     offsets = np.arange(4096)
     for swizzle in (Swizzle(), Swizzle(1), Swizzle(2), Swizzle(3), Swizzle(3, shift=4)):
@@ -107,7 +132,11 @@ def test_swizzle_undoes_itself():
     [
         (lambda: layouts.padded(16, 128, 120), "pitch of 120"),
         (lambda: layouts.plain(0, 128), "0 x 128 tile"),
-        (lambda: layouts.plain(16, 128, element_bytes=3), "elements of 3 bytes"),
+        (lambda: layouts.padded(16, 0, 8), "16 x 0 tile"),
+        *(
+            (lambda size=size: layouts.plain(16, 128, size), f"elements of {size} bytes")
+            for size in (0, 3, 5, 9, 17, 32)
+        ),
         (lambda: layouts.interleaved(12, 128), "12 x 128 tile"),
         (lambda: layouts.swizzled(16, 128, 48), "swizzle of 48 bytes"),
         (lambda: layouts.swizzled(16, 32, 128), "16 x 32 tile"),

@@ -197,7 +197,7 @@ def test_errors_of_known_matrices():
 
 def test_errors_of_nothing_and_of_other_shapes():
     nothing = np.empty((0, 4, 4))
-    assert errors(nothing, nothing).worst == 0.0
+    assert errors(nothing, nothing).worst == errors(nothing, nothing).max_error == 0.0
     with pytest.raises(BadInput, match=r"shape \(2, 4, 4\): give \(3, 4, 4\)"):
         errors(np.zeros((2, 4, 4)), np.zeros((3, 4, 4)))
 
@@ -212,3 +212,66 @@ def test_a_nearly_exact_matrix_is_measured_by_the_others():
     assert gate(actual, truth, simulated).ok
     actual[0][4] = 1.001
     assert not gate(actual, truth, simulated).ok
+
+
+def one_number_each(numbers: list[float]) -> Results:
+    """Snapshots of a single number each, and a ds0 that is right: an error is then what one sees."""
+    return np.array(numbers).reshape(-1, 1, 1), np.full((1, 1, 1, 1), 10.0)
+
+
+def test_exactly_1_3_times_as_wrong_passes_and_no_more():
+    """The truth is 10, the simulation off by 10, so 23 is 1.3 times as wrong."""
+    truth, simulated = one_number_each([10.0]), one_number_each([20.0])
+    assert gate(one_number_each([23.0]), truth, simulated) == GateResult(
+        ok=True,
+        rel_rms=1.3,
+        simulated_rel_rms=1.0,
+        max_err=1.3,
+        worst_ratio=1.3,
+        message="snapshot 0 has the error 1.30e+00 (relative RMS), "
+        "1.30 times that by rounding, 1.00e+00; up to 1.3 times passes.",
+    )
+    assert not gate(one_number_each([np.nextafter(23.0, 24)]), truth, simulated).ok
+
+
+def test_the_floor_is_a_tenth_of_the_median_of_what_is_not_exact():
+    """Errors of 1.0, 1.0 and 0.01, and two of nothing: the floor is 0.1, so 0.13 is the most that passes."""
+    truth, simulated = one_number_each([10.0] * 4), one_number_each([20.0, 20.0, 10.1, 10.0])
+    assert gate(one_number_each([20.0, 20.0, 11.3, 10.0]), truth, simulated).worst_ratio == pytest.approx(1.3)
+    assert gate(one_number_each([20.0, 20.0, 11.29, 10.0]), truth, simulated).ok
+    assert not gate(one_number_each([20.0, 20.0, 11.31, 10.0]), truth, simulated).ok
+    assert gate(one_number_each([20.0, 20.0, 10.0, 11.29]), truth, simulated).ok
+    assert not gate(one_number_each([20.0, 20.0, 10.0, 11.31]), truth, simulated).ok
+
+
+def test_an_exact_simulation_lets_only_exact_results_pass():
+    truth = one_number_each([10.0, 5.0])
+    right = gate(truth, truth, truth)
+    assert right == GateResult(True, 0.0, 0.0, 0.0, 0.0, right.message)
+    assert gate(one_number_each([10.0, 5.0001]), truth, truth).worst_ratio == np.inf
+
+
+def test_the_worst_matrix_is_named_by_its_ratio_and_not_by_its_error():
+    truth, simulated = one_number_each([10.0] * 3), one_number_each([20.0, 14.0, 14.0])
+    verdict = gate(one_number_each([22.0, 14.0, 15.0]), truth, simulated)
+    assert verdict.message.startswith("snapshot 2 has the error 5.00e-01 (relative RMS), 1.25 times")
+    assert (verdict.ok, verdict.rel_rms, verdict.max_err) == (True, 1.2, 1.2)
+
+
+def test_the_first_ds0_comes_after_the_last_snapshot():
+    truth = one_number_each([10.0, 10.0])
+    snapshots, ds0 = one_number_each([10.0, 10.0])
+    assert gate((snapshots, ds0 + 1), truth, truth).message.startswith("ds0 matrix 0 has")
+    wrong_snapshots, _ = one_number_each([10.0, 11.0])
+    assert gate((wrong_snapshots, ds0), truth, truth).message.startswith("snapshot 1 has")
+
+
+def test_a_truth_of_length_1_is_no_special_case():
+    result = errors(np.array([[[1.5]]]), np.array([[[1.0]]]))
+    assert (result.worst, result.max_error) == (0.5, 0.5)
+
+
+def test_float32_results_are_compared_in_float64():
+    """In float32 the two would be the same number."""
+    truth = np.full((1, 1, 1), 1 + 1e-9)
+    assert errors(np.ones((1, 1, 1), np.float32), truth).worst == pytest.approx(1e-9, rel=1e-6)

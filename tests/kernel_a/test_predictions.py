@@ -2,16 +2,12 @@
 
 from collections import Counter
 
-import numpy as np
 import pytest
-import xor_search
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from predictions import Prediction, predicted
 
 from kda_learn.checking import budget as wavefront_budget
 from kda_learn.checking.check import check
-from kda_learn.hardware.banks import wavefronts
+from kda_learn.kernel_a import xor_search
 from kda_learn.kernel_a.mutants import with_plain_layouts
 from kda_learn.kernel_a.problem import random_problem
 from kda_learn.kernel_a.run import run
@@ -114,32 +110,6 @@ def test_which_layouts_are_swizzles():
 
 
 # ---- chapter s12x ----
-
-
-def test_no_linear_xor_gets_below_the_bound():
-    found = xor_search.search()
-    assert found.masks.shape == (4096, 4)
-    assert len(np.unique(found.masks, axis=0)) == 4096
-    assert found.best == xor_search.bound() == 4
-    assert found.histogram == {4: 3360, 8: 720, 16: 16}
-    assert found.of((0, 0, 0, 0)) == 16
-    assert found.of(xor_search.SW128) == 4
-
-
-def test_the_bound_belongs_to_16_byte_chunks():
-    assert xor_search.bound(chunk_bytes=4) == 1
-    assert xor_search.bound(chunk_bytes=8) == 2
-    assert xor_search.bound(lanes=16) == 2
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.permutations(range(256)), st.integers(0, 7))
-def test_no_permutation_of_chunks_gets_below_the_bound(place: list[int], slot: int):
-    """Any of the 256! layouts, and any 2 bytes of a chunk: R1's lanes want 32 different chunks."""
-    lane = np.arange(32)
-    chunk = lane % 16 * 16 + lane // 16 * 4
-    addresses = np.array(place)[chunk] * 16 + slot * 2
-    assert wavefronts([addresses], [0xFFFFFFFF], 2)[0] >= xor_search.bound()
 
 
 def test_the_kernel_attains_the_bound():

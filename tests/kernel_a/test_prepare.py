@@ -8,7 +8,7 @@ from kda_learn.ground.errors import BadInput
 from kda_learn.hardware.bf16 import from_bf16, to_bf16
 from kda_learn.kernel_a import prepare as prepare_module
 from kda_learn.kernel_a.prepare import Prepared, prepare
-from kda_learn.kernel_a.tile_math import LOG2_E, normalise, unit_lower_inverse
+from kda_learn.kernel_a.tile_math import LOG2_E, normalise, tile_matrices, unit_lower_inverse
 from kda_learn.kernel_a.tiling import CHUNK, Tiling
 
 HEADS = 2
@@ -123,13 +123,43 @@ def test_torch_fixed_length_with_gradients_and_strides():
     assert torch.equal(prepared.gc, wanted.gc)
 
 
-def test_slabs_do_not_show(monkeypatch):
+@pytest.mark.parametrize("pairs", [1, HEADS, 3 * HEADS, 3 * HEADS + 1, 1000])
+def test_slabs_do_not_show(monkeypatch, pairs):
     inputs = layer_inputs(200)
     whole = prepare(**inputs, cu_seqlens=borders(150, 50))
-    monkeypatch.setattr(prepare_module, "_PAIRS_PER_SLAB", 3 * HEADS)
+    monkeypatch.setattr(prepare_module, "_PAIRS_PER_SLAB", pairs)
     in_slabs = prepare(**inputs, cu_seqlens=borders(150, 50))
     for name in ("gc", "inv", "mqk"):
         np.testing.assert_array_equal(getattr(in_slabs, name), getattr(whole, name))
+
+
+@pytest.mark.parametrize("pairs", [1, 3 * HEADS])
+def test_a_slab_holds_no_more_than_it_may_and_each_tile_is_computed_once(monkeypatch, pairs):
+    tiles = []
+
+    def recorded(q_hat, *others):
+        tiles.append(q_hat.shape[1])
+        return tile_matrices(q_hat, *others)
+
+    monkeypatch.setattr(prepare_module, "_PAIRS_PER_SLAB", pairs)
+    monkeypatch.setattr(prepare_module, "tile_matrices", recorded)
+    prepare(**layer_inputs(200), cu_seqlens=borders(150, 50))
+    assert max(tiles) == max(1, pairs // HEADS)
+    assert sum(tiles) == Tiling.of([150, 50]).total_tiles
+
+
+def test_matrices_follow_from_gc_as_it_is_returned():
+    """Strong gates make gc so large that its rounding to float32 shows in INV and Mqk."""
+    inputs = layer_inputs(320, gate=-40.0)
+    prepared = prepare(**inputs, cu_seqlens=borders(320))
+    tiling = Tiling.of([320])
+    q_hat, k_hat = (
+        normalise(tiling.gather(from_bf16(inputs[name]).astype(np.float64))) for name in ("q", "k")
+    )
+    gc = prepared.gc.astype(np.float64).reshape(q_hat.shape)
+    matrices = tile_matrices(q_hat, k_hat, gc, tiling.gather(inputs["beta"].astype(np.float64)), DIM**-0.5)
+    for found, wanted in zip((prepared.inv, prepared.mqk), matrices, strict=True):
+        np.testing.assert_array_equal(found, to_bf16(wanted).reshape(found.shape))
 
 
 def test_no_tokens_at_all():
@@ -203,6 +233,25 @@ def test_a_nan_stays_in_its_tile():
         assert same == (entry % tiles != 2)
 
 
+def test_numpy_results_have_the_types_that_the_kernel_reads():
+    prepared = prepare(**layer_inputs(20), cu_seqlens=borders(20))
+    types = {name: getattr(prepared, name).dtype for name in ("gc", "beta", "inv", "mqk")}
+    assert types == dict(gc=np.float32, beta=np.float32, inv=np.uint16, mqk=np.uint16)
+    assert all(getattr(prepared, name).flags.c_contiguous for name in types)
+
+
+def test_no_decay_and_any_beta_up_to_its_borders_are_taken():
+    inputs = layer_inputs(20)
+    inputs["g"][:] = 0
+    inputs["beta"][:10], inputs["beta"][10:] = 0, 1
+    prepared = prepare(**inputs, cu_seqlens=borders(20))
+    assert not prepared.gc.any()
+    for head in range(HEADS):
+        _, inv, mqk = expected_tile(inputs, slice(0, CHUNK), head)
+        assert_bf16_close(prepared.inv[2 * head], inv)
+        assert_bf16_close(prepared.mqk[2 * head], mqk)
+
+
 def bad(**changes) -> dict:
     return {**layer_inputs(20), "cu_seqlens": borders(20), **changes}
 
@@ -217,11 +266,16 @@ def bad(**changes) -> dict:
         (bad(k=np.zeros((20, 2, 16), np.uint16)), r"k of shape \(20, 2, 16\).*give k of shape \(20, 2, 32\)"),
         (bad(beta=np.zeros((2, 20), np.float32)), r"give beta of shape \(20, 2\)"),
         (bad(q=np.zeros((20, 2, 32), np.float32)), "q with elements of type float32: give uint16"),
+        (bad(k=np.zeros((20, 2, 32), np.float32)), "k with elements of type float32: give uint16"),
+        (bad(g=np.zeros((20, 2, 31), np.float32)), r"got g of shape \(20, 2, 31\) .* give g of shape"),
         (bad(g=np.zeros((20, 2, 32))), "g with elements of type float64: give float32"),
         (bad(g=torch.zeros((20, 2, 32))), "g as Tensor: give .* all as NumPy arrays or all as torch tensors"),
         (bad(q=[1.0]), "q as list: give"),
         (bad(g=np.full((20, 2, 32), 0.5, np.float32)), "g up to 0.5: give the natural log"),
+        (bad(g=np.full((20, 2, 32), 1e-30, np.float32)), "g up to 1e-30: give the natural log"),
         (bad(beta=np.full((20, 2), 3, np.float32)), "beta from 3 to 3: give beta after the sigmoid"),
+        (bad(beta=np.full((20, 2), 1.001, np.float32)), "beta from 1 to 1: give beta after the sigmoid"),
+        (bad(beta=np.full((20, 2), -0.001, np.float32)), "beta from -0.001 to -0.001: give beta after"),
         (
             dict(
                 q=np.zeros((20, 0, 32), np.uint16),
@@ -244,6 +298,27 @@ def test_torch_types_are_checked_too():
     tensors["q"] = tensors["q"].float()
     with pytest.raises(BadInput, match=r"q with elements of type torch.float32: give torch.bfloat16"):
         prepare(**tensors, cu_seqlens=torch.tensor([0, 20]))
+
+
+def test_arrays_on_two_devices_are_refused():
+    tensors = to_torch(layer_inputs(20))
+    tensors["beta"] = tensors["beta"].to("meta")
+    with pytest.raises(BadInput, match="beta on meta and q on cpu: move all to one device"):
+        prepare(**tensors, cu_seqlens=torch.tensor([0, 20]))
+
+
+def test_torch_parameters_are_tensors_too():
+    tensors = to_torch(layer_inputs(20))
+    wanted = prepare(**tensors, cu_seqlens=torch.tensor([0, 20]))
+    tensors["q"] = torch.nn.Parameter(tensors["q"])
+    assert torch.equal(prepare(**tensors, cu_seqlens=torch.tensor([0, 20])).mqk, wanted.mqk)
+
+
+def test_results_and_indices_go_to_the_device_of_the_inputs():
+    """A device without memory stands in for a GPU."""
+    arrays, elsewhere = prepare_module._TorchArrays(), torch.zeros(1, device="meta")
+    assert arrays.empty((2,), torch.float32, like=elsewhere).device == elsewhere.device
+    assert arrays.index(np.arange(2), like=elsewhere).device == elsewhere.device
 
 
 def test_scale_is_a_factor_of_mqk_alone():

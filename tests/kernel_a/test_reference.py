@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from kda_learn.ground.errors import BadInput
 from kda_learn.hardware.bf16 import from_bf16, round_to, to_bf16
 from kda_learn.kernel_a.accuracy import errors
 from kda_learn.kernel_a.problem import STRONG_GATE, WEAK_GATE, Problem, random_problem
-from kda_learn.kernel_a.reference import scan, simulate
+from kda_learn.kernel_a.reference import problem_operands, scan, simulate
 from kda_learn.kernel_a.reverse_scan import EXACT, Rounding
 from kda_learn.kernel_a.tile_math import LOG2_E
 from kda_learn.kernel_a.tiling import HEAD_DIM
@@ -136,6 +136,17 @@ def test_exact_rounding_changes_nothing():
     problem = random_problem(lengths=[40])
     for actual, expected in zip(simulate(problem, EXACT), scan(problem), strict=True):
         np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_kernel_keeps_qd_kd_and_kr_rounded_and_nothing_else():
+    exact = problem_operands(random_problem(lengths=[20]))
+    rounded = exact.rounded("bfloat16")
+    for field in fields(exact):
+        before, after = getattr(exact, field.name), getattr(rounded, field.name)
+        if field.name in ("qd", "kd", "kr"):
+            assert np.any(before != after)
+            before = round_to(before, "bfloat16")
+        np.testing.assert_array_equal(after, before)
 
 
 def test_a_bf16_state_makes_bf16_snapshots_and_a_float32_state_does_not():

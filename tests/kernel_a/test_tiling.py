@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kda_learn.ground.errors import BadInput
-from kda_learn.kernel_a.tiling import CHUNK, Tiling
+from kda_learn.kernel_a.tiling import CHUNK, HEAD_DIM, Tiling
+from kda_learn.sources.stages import STAGES
 
 any_lengths = st.lists(st.integers(0, 70), min_size=1, max_size=8)
 
@@ -39,6 +40,20 @@ def test_padding_does_not_let_the_next_sequence_in():
     tokens = np.arange(19.0).reshape(19, 1)
     tokens[3:] = np.nan
     np.testing.assert_array_equal(tiling.gather(tokens)[0, 0], [0, 1, 2] + [0] * 13)
+
+
+def test_a_batch_without_sequences_has_no_tokens_and_no_tiles():
+    tiling = Tiling.of([])
+    assert (tiling.sequences, tiling.tokens, tiling.total_tiles) == (0, 0, 0)
+    assert (tiling.rows.shape, tiling.valid.shape) == ((0, CHUNK), (0, CHUNK))
+    for indices in (tiling.tile_counts, tiling.token_base, tiling.tile_base, tiling.rows):
+        assert indices.dtype == np.int64
+
+
+def test_a_tile_is_as_large_as_the_kernel_has_it():
+    for rung in STAGES:
+        constants = rung.source.constants()
+        assert (constants["C"], constants["D"]) == (CHUNK, HEAD_DIM)
 
 
 def test_cu_seqlens_and_back():

@@ -13,7 +13,7 @@ from kda_learn.kernel_a.batch import Config
 from kda_learn.kernel_a.variants import V_SPLITS, article_v_split
 from kda_learn.machines.device import Gpu
 from kda_learn.performance import split_v
-from kda_learn.performance.split_rule import Point, SplitRule, fit, losses
+from kda_learn.performance.split_rule import Point, SplitRule, fit, losses, mean_loss_pct
 from kda_learn.records import store as records
 
 H200 = Gpu(0, "NVIDIA H200", 132, (9, 0), "580.159.04", "13.0", 150 * 10**9, 232448, "0000:00:00.0")
@@ -43,7 +43,15 @@ def test_the_limits_are_where_the_rule_changes(pairs, sms, largest, factor):
         assert (rule.v_split(pairs, sms) >= split) == (pairs <= most)
 
 
-@pytest.mark.parametrize("rule", [SplitRule(4, 1.0), SplitRule(8, 0.5), SplitRule(2, 2.0), SplitRule(1, 1.0)])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *(SplitRule(4, factor) for factor in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)),
+        SplitRule(8, 0.5),
+        SplitRule(2, 2.0),
+        SplitRule(1, 1.0),
+    ],
+)
 def test_the_rule_is_found_again(rule):
     """Times in which the rule's own choice is always the fastest."""
     points = []
@@ -54,6 +62,49 @@ def test_the_rule_is_found_again(rule):
             points.append(Point(pairs, sms, times))
     assert fit(points) == rule
     assert max(losses(points, rule)) == 0
+
+
+def always_best(split: int, *, others_us: float) -> list[Point]:
+    """Points at which one VSplit takes 100 us and all others as long as one another."""
+    times = {other: 100.0 if other == split else others_us for other in V_SPLITS}
+    return [Point(pairs, 100, times) for pairs in (10, 60, 150)]
+
+
+def test_of_rules_that_lose_the_same_the_one_nearest_to_one_block_an_sm_is_taken():
+    """All times are the same, so every rule is as good: one block, and the smallest VSplit."""
+    assert fit(always_best(1, others_us=100.0)) == SplitRule(1, 1.0)
+    # VSplit 2 is best at 10 pairs of 100 SMs: from a fifth of a block on, every rule up to 2 finds it.
+    assert fit(always_best(2, others_us=101.0)[:1]) == SplitRule(2, 1.0)
+
+
+def test_a_block_more_or_less_is_as_near():
+    """VSplit 2 is best at 60 pairs and 1 at 70, on 100 SMs: between 1.2 and 1.4 blocks lies only 1.25."""
+    points = [
+        Point(60, 100, {1: 2.0, 2: 1.0, 4: 2.0, 8: 2.0}),
+        Point(70, 100, {1: 1.0, 2: 2.0, 4: 2.0, 8: 2.0}),
+    ]
+    assert fit(points) == SplitRule(2, 1.25)
+
+
+@pytest.mark.parametrize(
+    ("others_us", "wanted"), [(100.0004, SplitRule(1, 1.0)), (100.0006, SplitRule(2, 3.0))]
+)
+def test_losses_of_less_than_half_a_thousandth_of_a_percent_are_none(others_us, wanted):
+    """VSplit 2 is best with 150 pairs on 100 SMs: only 3 blocks an SM and more allow it."""
+    assert fit(always_best(2, others_us=others_us)[2:]) == wanted
+
+
+def test_the_mean_loss_is_over_all_points():
+    points = [Point(10, 100, {1: 3.0, 2: 2.0}), Point(60, 100, {1: 2.0, 2: 3.0})]
+    assert losses(points, SplitRule(1, 1.0)) == [50.0, 0.0]
+    assert mean_loss_pct(points, SplitRule(1, 1.0)) == 25.0
+
+
+@pytest.mark.parametrize(
+    ("pairs", "wanted"), [(24, 4), (25, 4), (26, 2), (49, 2), (50, 2), (51, 1), (100, 1), (101, 1)]
+)
+def test_just_as_many_blocks_as_allowed_are_allowed(pairs, wanted):
+    assert SplitRule(4, 1.0).v_split(pairs, 100) == wanted
 
 
 def test_what_a_split_loses():

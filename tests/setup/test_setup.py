@@ -193,7 +193,7 @@ def test_the_pins_cover_all_that_is_asked_for():
         pins = (REPOSITORY / f"constraints-{name}.txt").read_text()
         compiler = "cuda12" if name == "cuda12" else "cuda13"
         wanted = [*project["dependencies"]]
-        for extra in ("learn", "test", "site", "torch", compiler):
+        for extra in ("learn", "test", "mutate", "site", "torch", compiler):
             wanted += extras[extra]
         for requirement in wanted:
             package = re.match(r"[\w-]+", requirement)[0]

@@ -12,11 +12,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from kda_learn.hardware.banks import wavefronts
-from kda_learn.hardware.layouts import BANK_BYTES, BANKS
-from kda_learn.hardware.limits import LANES
-from kda_learn.kernel_a.tiling import CHUNK as ROWS
-from kda_learn.kernel_a.tiling import HEAD_DIM
+from ..hardware.banks import wavefronts
+from ..hardware.limits import BANK_BYTES, BANKS, LANES
+from .tiling import CHUNK as ROWS
+from .tiling import HEAD_DIM
 
 CHUNK_BYTES = 16  # what one cp.async copies: a layout may move chunks, and not what is inside them
 ROW_BYTES = HEAD_DIM * 2
