@@ -53,7 +53,7 @@ learn: setup
 	@$(BIN)/python -m kda_learn.setup.learn $(ARGS)
 
 test: test-setup
-	$(BIN)/python -m pytest --numprocesses logical --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest --numprocesses logical --dist loadscope --no-loadscope-reorder $(ARGS)
 
 mutate: mutate-setup
 	$(BIN)/python tests/mutate.py $(ARGS)

@@ -102,8 +102,9 @@ def prepare(path: str) -> Path:
     """A copy of the package and of its tests, in which everything may be changed."""
     folder = WORK / Path(path).stem
     shutil.rmtree(folder, ignore_errors=True)
+    left_out = shutil.ignore_patterns("__pycache__", "node_modules")
     for name in ("kda_learn", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+        shutil.copytree(ROOT / name, folder / name, ignore=left_out)
     for name in ("kernels", "notebooks", "site", "pyproject.toml"):
         (folder / name).symlink_to(ROOT / name)
     tests = "\n    ".join(f"tests/{name}" for name in OWN_TESTS[path])

@@ -41,8 +41,17 @@ def group_of(nodeid: str) -> tuple[int, str]:
     return len(LONG), nodeid.partition("::")[0]
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)  # a computer without pytest-xdist runs the tests one after the other
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Gives each worker one group after the other."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)[1]
+
+    return Groups(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item.nodeid)[1]))
     items.sort(key=lambda item: group_of(item.nodeid)[0])

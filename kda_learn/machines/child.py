@@ -73,7 +73,9 @@ def run_in_child(work: str, request: Any) -> Any:
 
 
 def answer_in(file: Path) -> Any:
-    """The answer that a child wrote; raises the error if it wrote one."""
+    """The answer that a child wrote; raises the error if it wrote one, and KdaError if it wrote nothing."""
+    if not file.exists():
+        raise KdaError("The child process ended without an answer: try fewer stages or heads at a time.")
     found = json.loads(file.read_text(encoding="utf-8"))
     if "error" in found:
         kind, message = found["error"]

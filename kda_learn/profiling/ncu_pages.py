@@ -17,6 +17,7 @@ WAVEFRONTS = ("L1 Wavefronts Shared", "memory_l1_wavefronts_shared")
 LEAST_WAVEFRONTS = ("L1 Wavefronts Shared Ideal", "memory_l1_wavefronts_shared_ideal")
 """Each column's heading, and what other versions of ncu call it."""
 
+_SHARED_MEMORY = re.compile(r"\b(?:LDS|STS|LDSM|STSM|ATOMS|LDGSTS)\b")
 _STALL = re.compile(r"(?:stall_|smsp__pcsamp_warps_issue_stalled_)(\w+)")
 
 _STALL_NAMES = {
@@ -95,9 +96,8 @@ class _Columns:
         self._address = headings.index("Address")
         self._text = headings.index("Source")
         self._executed = _position(headings, EXECUTED)
-        self._wavefronts = _position(headings, WAVEFRONTS)
-        self._least = _position(headings, LEAST_WAVEFRONTS)
         self._samples = _position(headings, SAMPLES)
+        self._headings = headings
         self._stalls: dict[int, str] = {}
         for position, heading in enumerate(headings):
             match = _STALL.fullmatch(heading)
@@ -109,15 +109,22 @@ class _Columns:
 
     def read(self, row: Sequence[str]) -> InstructionCounts:
         stalls = {name: _count(row[position]) for position, name in self._stalls.items()}
+        text = " ".join(row[self._text].split())
         return InstructionCounts(
             address=int(row[self._address], 0),
-            text=" ".join(row[self._text].split()),
+            text=text,
             executed=_count(row[self._executed]),
-            wavefronts=_count(row[self._wavefronts]),
-            least_wavefronts=_count(row[self._least]),
+            wavefronts=self._of_shared_memory(row, text, WAVEFRONTS),
+            least_wavefronts=self._of_shared_memory(row, text, LEAST_WAVEFRONTS),
             samples=_count(row[self._samples]),
             stalls={name: count for name, count in stalls.items() if count},
         )
+
+    def _of_shared_memory(self, row: Sequence[str], text: str, names: Sequence[str]) -> int:
+        """A count that ncu leaves out of a kernel that uses no shared memory."""
+        if not any(name in self._headings for name in names) and not _SHARED_MEMORY.search(text):
+            return 0
+        return _count(row[_position(self._headings, names)])
 
 
 def _position(headings: Sequence[str], names: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-// The wavefront model of kda_learn/hardware/banks.py, and the patterns a reader can build, with no Python at hand.
+// The wavefront model of kda_learn/hardware/banks.py, and the patterns a reader can build, with no Python
 // Tests run both over the same addresses and compare.
 
 export const BANKS = 32;

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from node import PACKAGES, missing, node
 
 PROGRAMS = {"chromium": ("chromium", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
-PATIENCE = 20  # seconds to wait for what a page should do
+PATIENCE = 60  # seconds to wait for what a page should do
 
 
 class BrowserError(Exception):

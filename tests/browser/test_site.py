@@ -76,7 +76,7 @@ def move(browser, explorer):
     before = browser.evaluate(DRAWINGS)[explorer]
     number = 0
     while browser.evaluate(FOCUS, explorer=explorer, number=number):
-        for key in ("ArrowDown", "ArrowRight", " ", "4", "Enter"):
+        for key in ("ArrowDown", "ArrowRight", "4", "Enter", " "):
             browser.press(key)
             if browser.evaluate(DRAWINGS)[explorer] != before:
                 return

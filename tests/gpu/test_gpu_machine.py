@@ -106,8 +106,9 @@ def test_too_little_memory_is_one_sentence_and_frees_what_was_taken():
     large = random_problem(lengths=[4096], heads=8)  # 134 MB of snapshots, 45 MB of inputs
     run("s12", random_problem(lengths=[48]), machine="gpu")  # the kernel itself is loaded now
     device = hopper()
-    taken = cupy.cuda.alloc(free_memory(device) - 100 * 2**20)
-    free = free_memory(device)
+    taken = []
+    while (free := free_memory(device)) > 110 * 2**20:  # another process may just have given some back
+        taken.append(cupy.cuda.alloc(free - 100 * 2**20))
     with pytest.raises(
         MachineUnavailable, match=r"0\.2 GB of inputs and outputs .*\(fewer tokens or heads\)"
     ):

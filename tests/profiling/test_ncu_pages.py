@@ -48,6 +48,16 @@ def test_the_source_page_with_the_metrics_names():
     assert (only.executed, only.stalls) == (8, {"math_pipe_throttle": 3})
 
 
-def test_a_source_page_without_wavefronts_is_refused():
+WITHOUT_WAVEFRONTS = '"Address","Source","# Samples","inst_executed"\n"64","{}","3","8"\n'
+
+
+def test_a_kernel_without_shared_memory_has_no_wavefronts():
+    """ncu then leaves their columns out."""
+    ((only,),) = ncu_pages.parse_source(WITHOUT_WAVEFRONTS.format("HMMA R0, R1, R2, R3"))
+    assert (only.executed, only.wavefronts, only.least_wavefronts) == (8, 0, 0)
+
+
+@pytest.mark.parametrize("text", ["LDS.128 R4, [R0]", "@P0 LDSM.16.M88.4 R4, [R0]", "LDGSTS.E [R1], [R2.64]"])
+def test_a_source_page_without_wavefronts_of_shared_memory_is_refused(text):
     with pytest.raises(KdaError, match="no column 'L1 Wavefronts Shared'"):
-        ncu_pages.parse_source('"Address","Source","# Samples","Instructions Executed"\n')
+        ncu_pages.parse_source(WITHOUT_WAVEFRONTS.format(text))
