@@ -39,11 +39,7 @@ def test_the_site_is_built_in_one_worker_and_browsers_have_one_each():
     assert group_of("tests/sources/test_source.py::test_x") == (len(LONG), "tests/sources/test_source.py")
 
 
-@pytest.mark.parametrize("is_ci", [False, True])
-def test_on_ci_a_part_that_takes_too_long_fails_the_run(pytester, monkeypatch, is_ci):
-    monkeypatch.delenv("CI", raising=False)
-    if is_ci:
-        monkeypatch.setenv("CI", "true")
+def test_a_part_that_takes_too_long_is_said(pytester, monkeypatch):
     monkeypatch.delenv("CI_STARTED", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     folder = pytester.mkdir("tests")
@@ -51,5 +47,4 @@ def test_on_ci_a_part_that_takes_too_long_fails_the_run(pytester, monkeypatch, i
     (folder / "test_slow.py").write_text("import time\ndef test_slow():\n    time.sleep(.01)\n")
     done = pytester.runpytest_subprocess("-p", "parts", f"--rootdir={pytester.path}", "tests")
     done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(["all: 0 s of 0 s allotted: TOO LONG, make it faster*"])
-    assert done.ret == (1 if is_ci else 0)
+    done.stdout.fnmatch_lines(["all: 0 s of 0 s allotted: too long, make it faster*"])

@@ -5,6 +5,7 @@ need not pass on a callback that its own work has no use for.
 """
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,12 +14,14 @@ PREFIX = "kda-learn: "
 
 Listener = Callable[[str], None]
 _listeners: list[Listener] = []
+_one_at_a_time = threading.RLock()
 
 
 def say(text: str) -> None:
-    """Tell the innermost listener; without one nobody hears it."""
-    if _listeners:
-        _listeners[-1](text)
+    """Tell the innermost listener, one text after the other; without one nobody hears it."""
+    with _one_at_a_time:
+        if _listeners:
+            _listeners[-1](text)
 
 
 def is_heard() -> bool:

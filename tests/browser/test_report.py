@@ -7,6 +7,7 @@ from kda_learn.ground.errors import MachineUnavailable
 from kda_learn.reports import reproduce as reproduce_module
 from kda_learn.reports.reproduce import reproduce
 
+from .harness import serve
 from .known_violations import new_violations
 
 
@@ -16,7 +17,7 @@ def missing():
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """A measured page and a recorded one."""
+    """The address of a measured page and of a recorded one."""
     folder = tmp_path_factory.mktemp("reports")
     with pytest.MonkeyPatch.context() as patch:
         pretended = Pretended()
@@ -27,14 +28,14 @@ def reports(tmp_path_factory):
         patch.setattr(reproduce_module, "hopper", missing)
         patch.setattr(reproduce_module, "describe", missing)
         reproduce(folder / "recorded")
-    return folder
+    with serve(folder) as address:
+        yield address
 
 
 @pytest.mark.parametrize("kind", ["measured", "recorded"])
 @pytest.mark.parametrize(("width", "dark"), [(1100, False), (1100, True), (360, False), (360, True)])
 def test_the_page_of_a_reproduction(browser, reports, kind, width, dark):
-    url = (reports / kind / "report.html").as_uri()
-    browser.open(url, width=width, dark=dark)
+    browser.open(f"{reports}/{kind}/report.html", width=width, dark=dark)
     assert browser.page_width() <= width
     too_small = browser.evaluate(
         "return [...document.querySelectorAll('svg text')]"
@@ -42,4 +43,4 @@ def test_the_page_of_a_reproduction(browser, reports, kind, width, dark):
     )
     assert too_small == 0
     assert new_violations(browser) == []
-    assert browser.problems(url) == []
+    assert browser.problems(reports) == []

@@ -1,5 +1,6 @@
 """The verbs of the command line: what each prints, for people and for programs."""
 
+import importlib
 import json
 import sys
 from dataclasses import replace
@@ -229,6 +230,7 @@ def test_a_chart_needs_matplotlib(capsys, tmp_path, monkeypatch):
 
 def test_split_v(capsys, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
+    importlib.import_module("kda_learn.display.performance_charts")  # or it would keep what is pretended here
     asked = {}
     point = {"stage": "s12", "sms": 132, "pairs": 8, "best": 8, "article": 4, "article_loss_pct": 12.3}
     point |= {"rule": 8, "rule_loss_pct": 0.0}
