@@ -12,9 +12,11 @@ from pathlib import Path
 from ..machines.computer import CPU_MACHINE_SYSTEMS, Facts
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+
 SETS = ("cpu", "cuda12", "cuda13")
 TORCH_CHOICES = ("auto", "cpu", "none")
-EXTRAS = ("learn", "test", "site")
+EXTRAS = ("learn", "test", "mutate", "site")
+
 OLDEST_PYTHON = (3, 11, 0)
 PYTHON_ADVICE = "Install Python 3.11 or newer and name it: `make learn PYTHON=python3.12`."
 
@@ -28,6 +30,7 @@ SIZES = {
     "numpy": (17, 80),
     "learn: JupyterLab, ipywidgets, anywidget, matplotlib": (75, 300),
     "test: pytest, hypothesis, nbclient, ruff, clang-format, Node and its packages": (100, 370),
+    "mutate: mutmut": (10, 30),
     "site: MkDocs, Material for MkDocs": (45, 150),
     "CuPy, NVRTC, nvdisasm (compile for a GPU, with or without one)": (200, 550),
     "PyTorch, CPU build": (200, 900),
