@@ -1,4 +1,4 @@
-"""A question: may a stage be trusted? The standard set, random problems, budgets, sanitizers.
+"""May a stage be trusted? The standard set of problems, random ones, wavefront budgets, the verdict.
 
 Imports the families and the rooms below.
 """

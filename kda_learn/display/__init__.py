@@ -1,4 +1,4 @@
-"""How results look: tables, banners, progress bars, figures and charts, the glossary of a profile.
+"""The parts that results are shown with: tables, banners, progress bars, figures, charts, a glossary.
 
 Imports performance and the rooms below.
 """

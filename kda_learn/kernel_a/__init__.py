@@ -1,5 +1,6 @@
 """A family of kernels: Kernel A, the reverse scan of the state's gradient.
 
-Its shapes, variants, arguments, inputs and float64 truth; what makes runnables of a problem. Imports the
-engines (tracing), records, and the rooms below; no question.
+A family makes runnables (see room machines) of its problems: shapes, variants, arguments, inputs, truth in
+float64. A second family is another room beside this one, and its kernels another folder of kernels/. Imports
+records, the engine tracing, and the rooms below.
 """

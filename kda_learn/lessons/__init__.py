@@ -1,4 +1,4 @@
 """The words of a notebook, one module a word: each gives an object that shows itself and carries its data.
 
-What they show is worked out below, where plain programs find it. Imports display and the rooms below.
+Imports display, widgets and the rooms that those import, where the data are worked out.
 """

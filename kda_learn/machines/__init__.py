@@ -1,4 +1,6 @@
-"""This computer, its GPU, the CPU machine, child processes: where a runnable is launched.
+"""Where a kernel is launched: a GPU, or the CPU machine (the emulator, which also finds races and says so).
 
-Imports the rooms below (ground, hardware, sources, compilers). Knows no kernel by name.
+And what this computer is, child processes, compute-sanitizer. A *runnable* (`runnable.py`) is a source file,
+an entry, arguments, the shape of a launch, and a judge of the answer; which kernel it is nobody here knows.
+Imports compilers and the rooms below.
 """

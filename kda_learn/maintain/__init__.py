@@ -1,4 +1,5 @@
-"""`python -m kda_learn.maintain WHAT`: records, budgets, README's table, pins.
+"""`python -m kda_learn.maintain`: writes what the repository keeps of measurements and sources.
 
-Imports performance and the rooms below.
+Records and budgets in data/, README's table, the exact versions in constraints-*.txt (the pins). Imports
+performance and the rooms below.
 """

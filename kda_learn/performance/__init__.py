@@ -1,5 +1,5 @@
-"""A question: how fast is a stage, beside its base, the article and the floors, and why?
+"""How fast is a stage, beside its base, the article and the floors, and why?
 
-Ladder, VSplit, blocks, ceilings, roofline, profiles, and the reasons from counters. Imports checking, the
-families and the rooms below.
+Ladder (its rows, columns and text), VSplit, blocks, ceilings, roofline, profiles, the reasons from counters.
+Imports checking and the rooms below.
 """

@@ -1,4 +1,5 @@
-"""Who measured what, when and from which kernel; the article's figures.
+"""Records of GPUs, in data/: who measured what, when, from which kernel; and the article's figures.
 
-Imports machines and the rooms below.
+Another GPU's record is another file in data/, written by `kda-learn VERB --record` or by room maintain; here
+is how it is read, found, and known to be out of date. Imports machines and the rooms below.
 """

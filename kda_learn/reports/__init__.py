@@ -1,4 +1,4 @@
-"""A question asked of a whole GPU: `reproduce`, its page and its pack.
+"""`kda-learn reproduce`: the whole ladder on one GPU, as a page to read and a file (the pack) to share.
 
-Imports performance, setup and the rooms below.
+Imports setup, display and the rooms below.
 """

@@ -1,4 +1,4 @@
-"""Reading a .cu file, and which stages there are.
+"""Reading a .cu file, and the ladder: the list of stages and their files.
 
 Imports ground.
 """

@@ -57,11 +57,17 @@ def _included_names(text: str) -> list[str]:
     return [match["name"] for match in _INCLUDE.finditer(strip_comments(text))]
 
 
+_included: dict[Path, Stamps] = {}
+
+
 def included_files(path: Path) -> list[Path]:
     """A file and every file that it includes by `#include "..."`, directly or not, each once, itself first.
 
     Names are looked up beside the including file, then in `kernels/`. Raises BadInput when one is missing.
     """
+    stamps = _included.get(path, {})
+    if stamps and stamps == stamps_of(stamps):
+        return list(stamps)
     found: list[Path] = []
     waiting = [Path(path).resolve()]
     while waiting:
@@ -75,6 +81,7 @@ def included_files(path: Path) -> list[Path]:
             if not existing:
                 raise BadInput(f"{current} includes {name!r}, which lies neither beside it nor in {KERNELS}")
             waiting.append(existing[0].resolve())
+    _included[path] = stamps_of(found)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Explorers for notebooks and for pages without Python: Python state, JavaScript pictures.
+"""The explorers that a reader can move: bank map, register tiles, prediction; their controls are JavaScript.
 
-Imports kernel_a and hardware. Needs anywidget.
+They work in notebooks and on pages without Python. Imports kernel_a and hardware. Needs anywidget.
 """
