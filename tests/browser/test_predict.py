@@ -9,7 +9,7 @@ from kda_learn import predict
 from kda_learn.widgets.explorer import state
 
 from .explorer import Explorer
-from .harness import serve
+from .harness import PROGRAMS, serve, started
 from .jupyterlab import run_cell, serve_notebook
 from .known_violations import new_violations
 from .widget_page import write_page, write_scripts
@@ -111,8 +111,16 @@ def lab(tmp_path_factory):
         yield address, folder / "progress.json"
 
 
-def test_enter_keeps_a_guess_in_jupyterlab(browser, lab):
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_enter_keeps_a_guess_in_jupyterlab(name, lab):
     address, progress = lab
+    with started(
+        name
+    ) as own:  # JupyterLab asks before it lets its page go: no later test can have this browser
+        keep_a_guess_in_jupyterlab(own, address, progress)
+
+
+def keep_a_guess_in_jupyterlab(browser, address, progress):
     progress.unlink(missing_ok=True)
     browser.open(address)
     run_cell(browser)
