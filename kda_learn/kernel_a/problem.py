@@ -57,11 +57,8 @@ class Problem:
                 f"q has {tokens} tokens for {self.sequences} sequences of fixed length: give a multiple of "
                 f"{self.sequences}, or cu_seqlens."
             )
-        if self.cu_seqlens is not None and np.shape(self.cu_seqlens) != (self.sequences + 1,):
-            raise BadInput(
-                f"cu_seqlens has the shape {np.shape(self.cu_seqlens)} for {self.sequences} sequences: "
-                f"give {self.sequences + 1} borders."
-            )
+        if self.cu_seqlens is not None:
+            _check_array("cu_seqlens", self.cu_seqlens, np.int64, (self.sequences + 1,))
         pairs = heads * self.tiling.total_tiles
         token_shape = (tokens, heads, HEAD_DIM)
         _check_array("q", self.q, np.uint16, token_shape)

@@ -19,6 +19,12 @@ Array = Any
 LOG2_E = math.log2(math.e)
 NORM_EPSILON = 1e-6
 
+FORGETS_ALL = -160.0
+"""Log2 of the decay of one token that stands for every stronger one, minus infinity included: 2^-160 is zero in
+float32. Without it the difference of two rows of gc would be infinity minus infinity, and the rows of a tile
+behind a gate of -1e30 would have lost their own gates to rounding.
+"""
+
 
 def array_module(array: Array) -> ModuleType:
     """The module whose functions take this array: numpy or torch (imported only if a tensor comes)."""
@@ -38,9 +44,11 @@ def normalise(vectors: Array) -> Array:
 def gate_sum(g: Array) -> Array:
     """gc [..., C, D]: the inclusive running sum over a tile's rows, in log2 units, of g (natural log, <= 0).
 
-    Rows of padding must hold g = 0; there gc then repeats the last valid row.
+    Rows of padding must hold g = 0; there gc then repeats the last valid row. A gate that forgets everything
+    counts as FORGETS_ALL.
     """
-    return array_module(g).cumsum(g * LOG2_E, -2)
+    xp = array_module(g)
+    return xp.cumsum(xp.clip(g * LOG2_E, FORGETS_ALL, None), -2)
 
 
 def causal_products(q_hat: Array, k_hat: Array, gc: Array) -> tuple[Array, Array]:

@@ -182,6 +182,32 @@ def test_gates_that_overflow_the_textbook_form():
     np.testing.assert_allclose(diagonal.reshape(HEADS, 32), expected.T, rtol=BF16_ROUNDING)
 
 
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("gate", [-1e4, np.finfo(np.float32).min, -np.inf])
+def test_a_token_that_forgets_everything(gate, kind):
+    """As if the tile began anew at that token; on the way infinity minus infinity and 0 times infinity lie in wait."""
+    token = 5
+    inputs = layer_inputs(CHUNK)
+    inputs["g"][token] = gate
+    given = inputs if kind == "numpy" else to_torch(inputs)
+    edges = borders(CHUNK) if kind == "numpy" else torch.from_numpy(borders(CHUNK))
+    prepared = prepare(**given, cu_seqlens=edges)
+    inv, mqk = (
+        from_bf16(array if kind == "numpy" else bits(array)) for array in (prepared.inv, prepared.mqk)
+    )
+    assert np.isfinite(np.asarray(prepared.gc)).all()
+    assert not inv[:, token:, :token].any()
+    assert not mqk[:, token:, :token].any()
+    alone = prepare(
+        **{name: array[token:] for name, array in inputs.items()}, cu_seqlens=borders(CHUNK - token)
+    )
+    rows = slice(0, CHUNK - token)
+    for found, wanted in ((inv, alone.inv), (mqk, alone.mqk)):
+        np.testing.assert_allclose(
+            found[:, token:, token:], from_bf16(wanted)[:, rows, rows], rtol=2 * BF16_ROUNDING, atol=1e-4
+        )
+
+
 def nearly_identical_keys() -> dict[str, np.ndarray]:
     """Keys of one tile that differ by about 1 %, strong beta, hardly any decay: L is nearly all ones."""
     random = np.random.default_rng(3)

@@ -129,7 +129,12 @@ VARLEN = random_problem(lengths=[20, 5], varlen=True)
         (FIXED, dict(inv=FIXED.inv.tolist()), "inv is list: give"),
         (FIXED, dict(dht=FIXED.dht[:1]), r"dht is float32 \[1, 1, 128, 128\]: give"),
         (FIXED, dict(dht=FIXED.dht.astype(np.float64)), "dht is float64"),
-        (VARLEN, dict(sequences=3), r"cu_seqlens has the shape \(3,\) for 3 sequences: give 4 borders"),
+        (
+            VARLEN,
+            dict(sequences=3),
+            r"cu_seqlens is int64 \[3\]: give a contiguous NumPy array of int64 \[4\]",
+        ),
+        (VARLEN, dict(cu_seqlens=np.array([0, 9, 20, 9, 25])[::2]), "cu_seqlens is not contiguous"),
         (VARLEN, dict(cu_seqlens=np.array([0, 26, 25])), "falls from 26 to 25 at sequence 1"),
         (VARLEN, dict(cu_seqlens=np.array([0, 20, 24])), "from 0 to 24: give"),
     ],
