@@ -20,9 +20,9 @@ LOG2_E = math.log2(math.e)
 NORM_EPSILON = 1e-6
 
 FORGETS_ALL = -160.0
-"""Log2 of the decay of one token that stands for every stronger one, minus infinity included: 2^-160 is zero in
-float32. Without it the difference of two rows of gc would be infinity minus infinity, and the rows of a tile
-behind a gate of -1e30 would have lost their own gates to rounding.
+"""Log2 of the decay of one token that stands for every stronger one, minus infinity included: 2^-160 is zero
+in float32. Without it the difference of two rows of gc would be infinity minus infinity, and behind a gate of
+-1e30 the other gates of a tile would be lost to rounding.
 """
 
 

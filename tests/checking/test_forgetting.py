@@ -1,4 +1,4 @@
-"""Gates that forget everything, run through stages: what lies behind such a token is as if it had never been."""
+"""Gates that forget everything, run through stages."""
 
 import numpy as np
 import pytest

@@ -185,7 +185,7 @@ def test_gates_that_overflow_the_textbook_form():
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("gate", [-1e4, np.finfo(np.float32).min, -np.inf])
 def test_a_token_that_forgets_everything(gate, kind):
-    """As if the tile began anew at that token; on the way infinity minus infinity and 0 times infinity lie in wait."""
+    """The tile begins anew there; infinity minus infinity and 0 times infinity lie in wait."""
     token = 5
     inputs = layer_inputs(CHUNK)
     inputs["g"][token] = gate
