@@ -1,6 +1,7 @@
 """What a kernel of Kernel A is called with: sixteen arguments, as kernels/kernel_a/problem.cuh has them."""
 
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -35,13 +36,12 @@ class Arguments:
 
     def in_order(self) -> tuple[Any, ...]:
         """The same as a runnable takes them: numbers with the parameters' types."""
-        *arrays, scale, length, tokens, total_tiles, heads = (getattr(self, one.name) for one in fields(self))
+        *arrays, scale, length, tokens, total_tiles, heads = _all(self)
         return (*arrays, np.float32(scale), *map(np.int32, (length, tokens, total_tiles, heads)))
 
 
-OUTPUTS = {
-    name: place
-    for place, name in enumerate(one.name for one in fields(Arguments))
-    if name in ("snapshots", "ds0")
-}
+_NAMES = [one.name for one in fields(Arguments)]
+_all = attrgetter(*_NAMES)
+
+OUTPUTS = {name: place for place, name in enumerate(_NAMES) if name in ("snapshots", "ds0")}
 """The arrays that a stage writes, and their places among the arguments."""

@@ -5,8 +5,8 @@ stream. Nothing here keeps a buffer, so two streams may run at once.
 """
 
 import contextlib
-import ctypes
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..compilers.nvrtc import Compiled, compile
 from ..ground.errors import BadInput, MachineUnavailable
 from .cuda import cuda_errors, elapsed_ms, record_event, synchronize
 from .device import Gpu, free_memory, hopper
+from .parameters import Parameters, address_of
 from .runnable import Runnable
 
 
@@ -31,22 +32,27 @@ class Kernel:
     dynamic_smem_bytes: int
 
     def start(self, runnable: Runnable, stream: int = 0) -> None:
-        """Launch it on the CUDA stream with handle `stream` (0: the default one); do not wait for it.
+        """Launch a runnable, whose arrays lie on this GPU; else as `launch`."""
+        self.launch(runnable.arguments, runnable.grid, runnable.threads, stream)
 
-        The runnable's arrays lie on this GPU.
+    def launch(
+        self, arguments: Sequence[Any], grid: tuple[int, int, int], threads: int, stream: int = 0
+    ) -> None:
+        """Launch on the CUDA stream with handle `stream` (0: the default one); do not wait for it.
+
+        arguments: as of a runnable, in the order of the kernel's parameters.
         """
         import cupy
 
-        values = [np.array(_parameter(argument)) for argument in runnable.arguments]
-        addresses = (ctypes.c_void_p * len(values))(*[value.ctypes.data for value in values])
+        parameters = Parameters(arguments)
         with cupy.cuda.Device(self.gpu.index), cuda_errors(f"{self.compiled.path.stem} cannot be started"):
             cupy.cuda.driver.launchKernel(
                 self.function.ptr,
-                *runnable.grid,
-                *(runnable.threads, 1, 1),
+                *grid,
+                *(threads, 1, 1),
                 self.dynamic_smem_bytes,
                 stream,
-                ctypes.addressof(addresses),
+                parameters.address,
                 0,
             )
 
@@ -157,19 +163,8 @@ def poison(output: Any) -> None:
     import cupy
 
     if output.nbytes:
-        cupy.cuda.runtime.memset(int(_parameter(output)), 0xFF, output.nbytes)
+        cupy.cuda.runtime.memset(address_of(output), 0xFF, output.nbytes)
 
 
 def _is_host_array(argument: Any) -> bool:
     return isinstance(argument, np.ndarray)
-
-
-def _parameter(argument: Any) -> np.generic:
-    """What the kernel is given: the address of an array on the GPU, 0 for None, a number as it is."""
-    if argument is None:
-        return np.uint64(0)
-    if isinstance(argument, np.generic):
-        return argument
-    if hasattr(argument, "data_ptr"):
-        return np.uint64(argument.data_ptr())
-    return np.uint64(argument.data.ptr)

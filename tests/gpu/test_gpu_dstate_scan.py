@@ -1,5 +1,9 @@
 """dstate_scan on a real GPU: values, streams, graphs, memory. Skipped where no Hopper GPU can be used."""
 
+import dataclasses
+import statistics
+import time
+
 import numpy as np
 import pytest
 
@@ -8,9 +12,12 @@ torch = pytest.importorskip("torch", reason="dstate_scan takes PyTorch tensors, 
 from kda_learn.checking.check import expected  # noqa: E402
 from kda_learn.ground.errors import MachineUnavailable  # noqa: E402
 from kda_learn.kernel_a.accuracy import gate  # noqa: E402
+from kda_learn.kernel_a.attention import kda_attention  # noqa: E402
 from kda_learn.kernel_a.problem import Problem, random_problem  # noqa: E402
+from kda_learn.kernel_a.reference import scan  # noqa: E402
 from kda_learn.kernel_a.run import run  # noqa: E402
 from kda_learn.kernel_a.scan import dstate_scan  # noqa: E402
+from kda_learn.kernel_a.scan_operator import OPERATOR  # noqa: E402
 from kda_learn.sources.stages import STAGES  # noqa: E402
 
 pytestmark = [
@@ -128,6 +135,99 @@ def test_in_a_cuda_graph():
     graph.replay()
     torch.cuda.synchronize()
     assert all(torch.equal(one, other) for one, other in zip(wanted, captured, strict=True))
+
+
+def test_a_varlen_call_in_a_cuda_graph_reads_nothing_back():
+    arguments = on_gpu(VARLEN)
+    wanted = dstate_scan(**arguments)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = dstate_scan(**arguments)
+    for tensor in captured:
+        tensor.fill_(float("nan"))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(one, other) for one, other in zip(wanted, captured, strict=True))
+
+
+def test_without_checks_the_results_are_the_same():
+    for problem in (FIXED, VARLEN):
+        arguments = on_gpu(problem)
+        pairs = zip(dstate_scan(**arguments), dstate_scan(**arguments, check_inputs=False), strict=True)
+        assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_compiled_without_a_graph_break():
+    arguments = on_gpu(VARLEN)
+
+    def layer(do, **others):
+        snapshots, ds0 = dstate_scan(do=do * 2, **others)
+        return snapshots * 0.5, ds0 * 0.5
+
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    pairs = zip(compiled(**arguments), layer(**arguments), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_the_operator_is_what_pytorch_expects_of_one():
+    given = on_gpu(FIXED)
+    scale, dht = given.pop("scale"), given.pop("dht")
+    given.pop("cu_seqlens")
+    arguments = (*given.values(), scale, dht, None, "s12", 1, torch.float32, True)
+    torch.library.opcheck(OPERATOR, arguments, test_utils=("test_schema", "test_faketensor"))
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU")
+def test_on_another_gpu_than_the_current_one():
+    arguments = on_gpu(VARLEN)
+    wanted = dstate_scan(**arguments)
+    there = {n: a.to("cuda:1") if isinstance(a, torch.Tensor) else a for n, a in arguments.items()}
+    found = dstate_scan(**there)
+    assert all(torch.equal(one, other.to(one.device)) for one, other in zip(wanted, found, strict=True))
+
+
+HOST_MICROSECONDS = {True: 60, False: 40}
+"""Of one call with and without its checks, allocation included, beside the launch itself."""
+
+
+@pytest.mark.parametrize("check_inputs", [True, False])
+def test_host_time(check_inputs, monkeypatch):
+    cupy = pytest.importorskip("cupy")
+    arguments = on_gpu(random_problem(lengths=[64] * 2, heads=2))
+    dstate_scan(**arguments)
+    monkeypatch.setattr(cupy.cuda.driver, "launchKernel", lambda *launch: None)
+    seconds = []
+    for _ in range(1000):
+        start = time.perf_counter()
+        dstate_scan(**arguments, check_inputs=check_inputs)
+        seconds.append(time.perf_counter() - start)
+    median = statistics.median(seconds) * 1e6
+    print(f"check_inputs={check_inputs}: {median:.1f} us of host time beside the launch")
+    assert median <= HOST_MICROSECONDS[check_inputs]
+
+
+def test_a_layer_on_the_gpu_as_with_the_cpu_machines_scan():
+    shape = (2, 100, 2, 128)
+    given = [torch.randn(shape, device="cuda").bfloat16().requires_grad_() for _ in range(3)]
+    given.append((-0.002 * torch.rand(shape, device="cuda")).requires_grad_())
+    given.append(torch.rand(shape[:3], device="cuda").requires_grad_())
+    do = torch.randn(shape, device="cuda").bfloat16()
+
+    def in_numpy(q, k, gc, beta, inv, mqk, do, *, scale, dht):
+        problem = random_problem(lengths=[shape[1]] * shape[0], heads=shape[2])
+        bits = {"q": q, "k": k, "do": do, "inv": inv, "mqk": mqk}
+        arrays = {n: t.view(torch.int16).cpu().numpy().view(np.uint16) for n, t in bits.items()}
+        arrays |= {n: t.cpu().numpy() for n, t in {"gc": gc, "beta": beta, "dht": dht}.items()}
+        arrays |= {n: arrays[n].reshape(-1, *shape[2:]) for n in ("q", "k", "do")}
+        truth = scan(dataclasses.replace(problem, **arrays, scale=scale))
+        return tuple(torch.from_numpy(one).float().cuda() for one in truth)
+
+    results = []
+    for backward in (dstate_scan, in_numpy):
+        outputs, _ = kda_attention(*given, scan=backward)
+        results.append(torch.autograd.grad(outputs, given, do))
+    for found, wanted in zip(*results, strict=True):
+        assert float((found - wanted).norm() / wanted.norm()) < 0.01
 
 
 def test_too_little_memory_is_one_sentence():

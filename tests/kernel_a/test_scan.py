@@ -8,7 +8,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="dstate_scan takes PyTorch tensors, and PyTorch is not installed")
 
 from kda_learn.ground.errors import BadInput  # noqa: E402
-from kda_learn.kernel_a.scan import ScanSize, dstate_scan, snapshot_dtype_name, validate  # noqa: E402
+from kda_learn.kernel_a.scan import dstate_scan  # noqa: E402
+from kda_learn.kernel_a.scan_inputs import ScanSize, validate  # noqa: E402
+from kda_learn.kernel_a.scan_operator import OPERATOR  # noqa: E402
 from kda_learn.kernel_a.variants import article_v_split  # noqa: E402
 
 D = 128
@@ -42,12 +44,20 @@ def _arguments(shape, sequences, tiles):
     }
 
 
+FITS = "on the device cpu: move them to a Hopper GPU"
+"""What is said of tensors on the CPU once all else has been found to fit."""
+
+
+def size(scale, **tensors):
+    return validate(**tensors)
+
+
 def test_sizes_of_a_fixed_length_batch():
-    assert validate(**fixed()) == ScanSize(sequences=2, length=40, tokens=80, total_tiles=6, heads=3)
+    assert size(**fixed()) == ScanSize(sequences=2, length=40, tokens=80, total_tiles=6, heads=3)
 
 
 def test_sizes_of_a_varlen_batch_with_an_empty_sequence():
-    assert validate(**varlen()) == ScanSize(sequences=3, length=0, tokens=50, total_tiles=5, heads=2)
+    assert size(**varlen()) == ScanSize(sequences=3, length=0, tokens=50, total_tiles=5, heads=2)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +86,8 @@ def test_sizes_of_a_varlen_batch_with_an_empty_sequence():
     ],
 )
 def test_what_fits_is_taken(arguments):
-    validate(**arguments)
+    with pytest.raises(BadInput, match=FITS):
+        dstate_scan(**arguments)
 
 
 NAMES = ["q", "k", "gc", "beta", "inv", "mqk", "do", "dht"]
@@ -87,7 +98,7 @@ def test_another_type(name):
     arguments = fixed()
     arguments[name] = arguments[name].to(torch.float16)
     with pytest.raises(BadInput, match=rf"^{name} is float16 .*give (bfloat16|float32) "):
-        validate(**arguments)
+        dstate_scan(**arguments)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "q"])
@@ -95,7 +106,7 @@ def test_another_shape(name):
     arguments = fixed()
     arguments[name] = arguments[name][:-1].contiguous()
     with pytest.raises(BadInput, match=rf"^{name} is .*\[.*\]: give .*\[.*\], "):
-        validate(**arguments)
+        dstate_scan(**arguments)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "q"])
@@ -103,7 +114,7 @@ def test_another_device(name):
     arguments = fixed()
     arguments[name] = arguments[name].to("meta")
     with pytest.raises(BadInput, match=rf"^{name} is on meta and q on cpu: move {name} to cpu"):
-        validate(**arguments)
+        size(**arguments)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,7 +122,7 @@ def test_not_contiguous(name):
     arguments = fixed()
     arguments[name] = arguments[name].transpose(-1, -2).contiguous().transpose(-1, -2)
     with pytest.raises(BadInput, match=rf"^{name} has the strides .* call \.contiguous\(\) on it"):
-        validate(**arguments)
+        dstate_scan(**arguments)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,7 +132,7 @@ def test_not_aligned(name):
     storage = torch.empty(wanted.numel() + 1, dtype=wanted.dtype)
     arguments[name] = storage[1:].view(wanted.shape)
     with pytest.raises(BadInput, match=rf"^{name} begins at an address that is not a multiple of 16 B"):
-        validate(**arguments)
+        dstate_scan(**arguments)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,7 +140,7 @@ def test_not_a_tensor(name):
     arguments = fixed()
     arguments[name] = arguments[name].float().numpy()
     with pytest.raises(BadInput, match=rf"^{name} is ndarray: give a PyTorch tensor"):
-        validate(**arguments)
+        dstate_scan(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -137,39 +148,39 @@ def test_not_a_tensor(name):
 )
 def test_a_q_no_kernel_takes(shape):
     with pytest.raises(BadInput, match=r"^q has the shape .*give \[N, T, H, 128\]"):
-        validate(**fixed(q=torch.ones(shape, dtype=torch.bfloat16)))
+        dstate_scan(**fixed(q=torch.ones(shape, dtype=torch.bfloat16)))
 
 
 def test_more_heads_than_a_grid_has_rows():
     q = torch.empty(1, 0, 65536, D, dtype=torch.bfloat16)
     with pytest.raises(BadInput, match="1 to 65535 heads"):
-        validate(**fixed(q=q))
+        dstate_scan(**fixed(q=q))
 
 
 def test_more_tiles_than_an_int_counts():
     q = torch.empty(1, device="cpu", dtype=torch.bfloat16).expand(1, 2**31 - 16, 32, D)
     with pytest.raises(BadInput, match=r"(strides|at most 2147483647 tiles)"):
-        validate(**fixed(q=q))
+        dstate_scan(**fixed(q=q))
 
 
 @pytest.mark.parametrize("dimensions", [2, 3, 5])
 def test_q_with_other_dimensions(dimensions):
     q = torch.ones((2,) * (dimensions - 1) + (D,), dtype=torch.bfloat16)
     with pytest.raises(BadInput, match=r"^q has the shape .* without cu_seqlens: give \[N, T, H, 128\]"):
-        validate(**fixed(q=q))
+        dstate_scan(**fixed(q=q))
 
 
 def test_fixed_length_q_with_cu_seqlens():
     with pytest.raises(BadInput, match=r"^q has the shape .* with cu_seqlens: give"):
-        validate(**fixed(cu_seqlens=torch.tensor([0, 40, 80])))
+        dstate_scan(**fixed(cu_seqlens=torch.tensor([0, 40, 80])))
 
 
 @pytest.mark.parametrize(
     ("borders", "said"),
     [
-        (torch.tensor([0, 17, 17, 50], dtype=torch.int32), "type int32"),
-        (torch.tensor([[0, 17, 17, 50]]), "shape"),
-        (torch.tensor([50]), "shape"),
+        (torch.tensor([0, 17, 17, 50], dtype=torch.int32), r"is int32 \[4\]: give int64 \[N"),
+        (torch.tensor([[0, 17, 17, 50]]), r"is int64 \[1, 4\]"),
+        (torch.tensor([50]), r"is int64 \[1\]: give"),
         (torch.tensor([1, 17, 17, 50]), "runs from 1 to 50"),
         (torch.tensor([0, 17, 17, 49]), "runs from 0 to 49"),
         (torch.tensor([0, 17, 17, 66]), "runs from 0 to 66"),
@@ -192,25 +203,26 @@ def test_fixed_length_q_with_cu_seqlens():
     ],
 )
 def test_cu_seqlens_that_do_not_fit(borders, said):
+    arguments = varlen(cu_seqlens=borders)
     with pytest.raises(BadInput, match=said):
-        validate(**varlen(cu_seqlens=borders))
+        size(**arguments) if getattr(borders, "is_meta", False) else dstate_scan(**arguments)
 
 
 def test_a_batch_cut_otherwise_than_prepared():
     """The same tokens in other sequences make another number of tiles."""
     with pytest.raises(BadInput, match=r"^gc is .*\[10, 16, 128\]: give float32 \[8, 16, 128\]"):
-        validate(**varlen(cu_seqlens=torch.tensor([0, 16, 32, 50])))
+        dstate_scan(**varlen(cu_seqlens=torch.tensor([0, 16, 32, 50])))
 
 
 @pytest.mark.parametrize("scale", [None, "1", float("nan"), float("inf"), True, torch.tensor(1.0)])
 def test_a_scale_that_is_no_number(scale):
     with pytest.raises(BadInput, match=r"^scale is .*give a finite number"):
-        validate(**fixed(scale=scale))
+        dstate_scan(**fixed(scale=scale))
 
 
 def test_a_v_split_no_stage_has():
     with pytest.raises(BadInput, match=r"^v_split is 3: give 1, 2, 4 or 8"):
-        validate(**fixed(v_split=3))
+        dstate_scan(**fixed(v_split=3))
 
 
 @pytest.mark.parametrize("snapshot_dtype", [torch.float16, "float32", 32, []])
@@ -219,18 +231,13 @@ def test_a_snapshot_type_no_stage_has(snapshot_dtype):
         dstate_scan(**fixed(), snapshot_dtype=snapshot_dtype)
 
 
-def test_snapshot_types():
-    names = [snapshot_dtype_name(dtype) for dtype in (None, torch.float32, torch.bfloat16)]
-    assert names == ["float32", "float32", "bfloat16"]
-
-
 def test_an_unknown_stage():
     with pytest.raises(BadInput, match="s99"):
         dstate_scan(**fixed(), stage="s99")
 
 
 def test_tensors_on_the_cpu():
-    with pytest.raises(BadInput, match=r"on the device cpu: move them to a Hopper GPU"):
+    with pytest.raises(BadInput, match=FITS):
         dstate_scan(**fixed())
 
 
@@ -248,3 +255,33 @@ def test_importing_it_does_not_import_torch_or_cupy():
         "sys.exit('torch' in sys.modules or 'cupy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_what_pytorch_knows_of_it_without_running_it():
+    for arguments in (fixed(), varlen(), fixed(dht=None)):
+        there = {n: a.to("meta") if isinstance(a, torch.Tensor) else a for n, a in arguments.items()}
+        snapshots, ds0 = dstate_scan(**there, snapshot_dtype=torch.bfloat16)
+        wanted = size(**arguments)
+        assert snapshots.shape == (wanted.heads * wanted.total_tiles, D, D)
+        assert ds0.shape == (wanted.sequences, wanted.heads, D, D)
+        assert (snapshots.dtype, ds0.dtype) == (torch.bfloat16, torch.float32)
+
+
+@pytest.mark.parametrize("arguments", [fixed(), varlen()], ids=["fixed", "varlen"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_compiler_sees_one_operator(arguments, dynamic):
+    """No graph break: all of a function around the call lands in one graph, in which it is one node."""
+    graphs = []
+
+    def remember(graph, inputs):
+        graphs.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
+        return graph.forward
+
+    def layer(q, **others):
+        snapshots, ds0 = dstate_scan(q * 2, **others)
+        return snapshots.sum() + ds0.sum()
+
+    with pytest.raises(BadInput, match=FITS):  # from the operator itself, once the graph runs
+        torch.compile(layer, backend=remember, fullgraph=True, dynamic=dynamic)(**arguments)
+    assert len(graphs) == 1
+    assert graphs[0].count(str(OPERATOR)) == 1
