@@ -13,6 +13,7 @@ from typing import Any
 from ..ground.files import DATA
 from ..kernel_a.tile import trace
 from ..sources.stages import Stage
+from ..sources.stages import stage as stage_named
 from ..tracing.rows import Row, per_tile
 
 FILE = DATA / "wavefront_budget.json"
@@ -39,14 +40,15 @@ def spent(rows: Iterable[Row]) -> dict[str, int]:
 def faults(stage: Stage, *, like: str) -> list[str]:
     """Trace one tile of a stage at VSplit 1 and say where it departs from the budget of the stage `like`.
 
-    One sentence for each class that differs; empty if none does, or if `like` has no budget.
+    Whoever is judged by another's budget may take less; a stage must take what its own budget says. One
+    sentence for each class of accesses; empty if all keep to it. Raises BadInput if `like` is no stage.
     """
-    allowed = load()["per_tile"].get(like)
-    if allowed is None:
-        return []
+    like = stage_named(like).id
+    allowed = load()["per_tile"][like]
     found = spent(trace(stage))
-    return [
-        f"{name} takes {found.get(name, 0)} wavefronts a tile, the budget of {like} is {allowed.get(name, 0)}"
-        for name in sorted(found.keys() | allowed.keys())
-        if found.get(name, 0) != allowed.get(name, 0)
-    ]
+    result = []
+    for name in sorted(found.keys() | allowed.keys()):
+        taken, budget = found.get(name, 0), allowed.get(name, 0)
+        if taken > budget or (taken < budget and stage.id == like):
+            result.append(f"{name} takes {taken} wavefronts a tile, the budget of {like} is {budget}")
+    return result

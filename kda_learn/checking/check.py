@@ -53,11 +53,15 @@ class Case:
 
 
 def check_jobs(
-    jobs: Sequence[tuple[Stage, Case]], machine: str, *, seeds: Sequence[int] = SEEDS
+    jobs: Sequence[tuple[Stage, Case]],
+    machine: str,
+    *,
+    seeds: Sequence[int] = SEEDS,
+    like: str | None = None,
 ) -> list[CheckRow]:
     """Check each stage on its case, several at a time on the emulator, and say each verdict once it is known.
 
-    machine: "gpu" or "emulator". The rows are in the order of the jobs. Errors: as `check`.
+    machine: "gpu" or "emulator". The rows are in the order of the jobs. like, and errors: as `check`.
     """
 
     def work(job: tuple[Stage, Case]) -> CheckRow:
@@ -69,6 +73,7 @@ def check_jobs(
             v_split=case.v_split,
             snapshot_dtype=case.snapshot_dtype,
             seeds=seeds,
+            like=like,
         )
         say(f"{row.stage}, {row.problem}: {'passed' if row.ok else 'failed'}")
         return row
@@ -91,17 +96,17 @@ def check(
 
     It passes if the numbers are as near to float64 as rounding allows (`accuracy.gate`), every run gives the
     same bits, every element is written, the emulator finds no fault and, on the emulator at VSplit 1, the
-    wavefronts per tile are those of the budget (`budget`). problem: None takes a small one. like:
-    the stage whose budget holds; None means the stage itself, and no budget for a .cu file of your own.
-    Other arguments and errors: as `run`.
+    wavefronts per tile are those of the budget (`budget`). problem: None takes a small one. like: the stage
+    by whose budget a .cu file of your own is judged, on whichever machine it runs; None: the stage itself,
+    and no budget for a file of your own. Other arguments and errors: as `run`.
     """
     problem = problem if problem is not None else small_problem()
     check_problem(problem)
     if not seeds:
         raise BadInput("seeds is empty: give one seed or more, such as (0, 1).")
     stage = as_stage(stage)
-    promise = stage.id if like is None else stage_named(like).id
     machine = choose_machine(machine)
+    promise = _promise(stage, like, machine)
     results = [
         run(stage, problem, machine=machine, v_split=v_split, snapshot_dtype=snapshot_dtype, seed=seed)
         for seed in seeds
@@ -114,7 +119,7 @@ def check(
     numbers = gate((first.snapshots, first.ds0), truth, simulated)
     if not numbers.ok:
         faults.append(numbers.message)
-    if machine == "emulator" and v_split == 1:
+    if promise is not None and v_split == 1:
         faults += budget.faults(stage, like=promise)
     return CheckRow(
         stage=stage.id,
@@ -128,6 +133,13 @@ def check(
         faults=faults,
         ok=not faults,
     )
+
+
+def _promise(stage: Stage, like: str | None, machine: str) -> str | None:
+    """The stage whose budget of wavefronts holds; None if none does."""
+    if like is not None:
+        return stage_named(like).id
+    return stage.id if machine == "emulator" and not stage.is_own else None
 
 
 @lru_cache(maxsize=1)

@@ -59,11 +59,12 @@ def check_random(
     first_seed: int | None = None,
     stages: Sequence[Stage | str | Path] = STAGES,
     machine: str = "auto",
+    like: str | None = None,
 ) -> list[CheckRow]:
     """Check the cases of `count` seeds, `first_seed` (None: today's first) and up.
 
     stages: those among which a case draws its own. Raises BadInput for a count below 1, a negative seed and
-    no stages; other errors: as `check.check`.
+    no stages; like, and other errors: as `check.check`.
     """
     first_seed = seeds_of(date.today()) if first_seed is None else first_seed
     known = [as_stage(stage) for stage in stages]
@@ -73,7 +74,7 @@ def check_random(
             "a count of 1 or more, a seed of 0 or more, and a stage or more."
         )
     jobs = [random_case(seed, known) for seed in range(first_seed, first_seed + count)]
-    return check_jobs(jobs, choose_machine(machine))
+    return check_jobs(jobs, choose_machine(machine), like=like)
 
 
 def _length(random: np.random.Generator) -> int:

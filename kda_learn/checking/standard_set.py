@@ -64,15 +64,17 @@ def cases_of(machine: str) -> list[Case]:
     return gpu_cases() if machine == "gpu" else emulator_cases()
 
 
-def check_stages(stages: Sequence[Stage | str | Path], *, machine: str = "auto") -> list[CheckRow]:
+def check_stages(
+    stages: Sequence[Stage | str | Path], *, machine: str = "auto", like: str | None = None
+) -> list[CheckRow]:
     """Check each stage on the standard set of the machine; the rows come stage by stage.
 
-    Errors: as `check.check`.
+    like, and errors: as `check.check`.
     """
     machine = choose_machine(machine)
     known = [as_stage(stage) for stage in stages]
     # Case by case, so that the stages share the float64 truth and no more than two lie in memory.
-    rows = check_jobs([(stage, case) for case in cases_of(machine) for stage in known], machine)
+    rows = check_jobs([(stage, case) for case in cases_of(machine) for stage in known], machine, like=like)
     names = [stage.id for stage in known]
     return sorted(rows, key=lambda row: names.index(row.stage))
 

@@ -70,6 +70,9 @@ def _parser() -> _Parser:
     made.add_argument("stages", nargs="*", metavar="STAGE", help="such as s12, or a .cu file of your own")
     made.add_argument("--all", action="store_true", help="every stage")
     made.add_argument("--machine", default="auto", help="auto, gpu or emulator (default: %(default)s)")
+    made.add_argument(
+        "--like", metavar="STAGE", help="whose budget of wavefronts a file of your own must keep"
+    )
     made.add_argument("--random", type=_positive, metavar="N", help="N random problems, not the standard set")
     made.add_argument("--seed", type=_positive, help="of the first random problem (default: today's)")
     made.add_argument("--record", type=Path, metavar="FILE", help="keep what a GPU's check found in a file")

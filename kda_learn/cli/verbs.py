@@ -100,6 +100,9 @@ def check(request: argparse.Namespace) -> Answer:
     lines = [_table(shown, columns, wrap="problem"), ""]
     lines += [f"{row.stage}, {row.problem}: {fault}" for row in checked for fault in row.faults]
     lines.append(f"{passed} of {len(rows)} checks passed on the {CALLED[machine]}.")
+    own = [name for name in dict.fromkeys(row.stage for row in checked) if name.endswith(".cu")]
+    if own and not request.like:
+        lines.append(f"Of {', '.join(own)} wavefronts were not judged: --like s05 takes the budget of s05.")
     data = {"machine": machine, "ok": passed == len(rows), "rows": rows}
     return Answer(data, "\n".join(lines), exit_code=0 if passed == len(rows) else 1)
 
@@ -119,12 +122,13 @@ def _checked(request: argparse.Namespace) -> list[CheckRow]:
             first_seed=request.seed,
             stages=named or STAGES,
             machine=request.machine,
+            like=request.like,
         )
     if request.seed is not None:
         raise BadInput("--seed was given without --random: it chooses the first of the random problems.")
     if not request.all and not named:
         raise BadInput("neither --all nor stages were given: name stages, such as s12, or give --all.")
-    return check_stages(named or STAGES, machine=request.machine)
+    return check_stages(named or STAGES, machine=request.machine, like=request.like)
 
 
 def trace(request: argparse.Namespace) -> Answer:

@@ -108,6 +108,8 @@ class Checked(Shown):
     stage: str
     machine: str
     rows: list[CheckRow]
+    own: bool = False  # whether it is a file of one's own, not a stage
+    like: str | None = None  # the stage whose budget of wavefronts such a file was judged by
 
     @property
     def ok(self) -> bool:
@@ -135,12 +137,18 @@ class Checked(Shown):
             ]
             for row in self.rows
         ]
-        more = (
-            "Checked: numbers. Races and reads of unwritten memory are found by the CPU machine, "
-            "machine='emulator'."
-            if self.machine == "gpu"
-            else "Checked: numbers, races, reads of unwritten memory, wavefronts."
+        looked_at = (
+            ["numbers"] if self.machine == "gpu" else ["numbers", "races", "reads of unwritten memory"]
         )
+        if self.like is not None:
+            looked_at.append(f"wavefronts by the budget of {self.like}")
+        elif self.machine == "emulator" and not self.own:
+            looked_at.append("wavefronts")
+        more = f"Checked: {', '.join(looked_at)}."
+        if self.machine == "gpu":
+            more += " Races and reads of unwritten memory are found by the CPU machine, machine='emulator'."
+        if self.own and self.like is None:
+            more += " A file of your own has no budget of wavefronts; like='s05' takes that of s05."
         passed = sum(row.ok for row in self.rows)
         summary = f"{self.stage}: {passed} of {len(self.rows)} passed."
         return [
@@ -160,19 +168,21 @@ def check(
     v_split: int = 1,
     snapshot_dtype: str = "float32",
     seeds: Sequence[int] = (0, 1),
+    like: str | None = None,
 ) -> Checked:
     """Whether a stage may be trusted: run it, compare with float64, look for faults.
 
     problem: one problem, at the given v_split and snapshot_dtype. None takes the standard set of small ones,
-    full tiles, short tails and an empty sequence, each at a VSplit of its own. Arguments, what passes, and
-    errors: as `checking.check.check`.
+    full tiles, short tails and an empty sequence, each at a VSplit of its own. like: the stage whose budget
+    of wavefronts a .cu file of your own must keep, such as "s05". Arguments, what passes, and errors: as
+    `checking.check.check`.
     """
     machine = choose_machine(machine)
     kernel = as_stage(stage)
     cases = emulator_cases() if problem is None else [Case(problem, v_split, snapshot_dtype)]
     with Steps(len(cases)) as steps, heard_by(steps.step):
-        rows = check_jobs([(kernel, case) for case in cases], machine, seeds=tuple(seeds))
-    return Checked(stage=kernel.id, machine=machine, rows=rows)
+        rows = check_jobs([(kernel, case) for case in cases], machine, seeds=tuple(seeds), like=like)
+    return Checked(kernel.id, machine, rows, kernel.is_own, like)
 
 
 def _words_of(problems: Sequence[str]) -> list[Part]:

@@ -24,7 +24,7 @@ from ..profiling.rows import (
     shared_rows,
 )
 from ..records.store import Provenance, provenance
-from ..sources.stages import Stage
+from ..sources.stages import Stage, as_stage
 from ..tracing.rows import per_tile, rows
 from .profile import CONFIG, HEADS, Profile, Target, recorded
 
@@ -38,12 +38,12 @@ def profile(
     1, 2, 4 or 8 blocks share the state's columns. Raises MachineUnavailable, with what to do, if nothing can
     be measured here and nothing was recorded; BadInput for an argument that does not fit.
     """
-    target = Target(str(getattr(stage, "id", stage)), v_split, config, heads)
-    name = target.name
+    kernel = as_stage(stage)
+    target = Target(str(kernel.path) if kernel.is_own else kernel.id, v_split, config, heads)
     try:
         (measured,) = measure([target])
     except MachineUnavailable as missing:
-        found = recorded(name, v_split)
+        found = recorded(target.name, v_split)
         if found is None:
             raise
         return replace(found, reason=str(missing))

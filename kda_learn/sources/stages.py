@@ -24,6 +24,11 @@ class Stage:
     dead_end: bool = False  # no later stage builds on it
     file: Path | None = None  # of a kernel of your own; None: the ladder's
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a file of your own: no record, no budget and no base is its."""
+        return self.file is not None
+
     @cached_property
     def path(self) -> Path:
         """Its .cu file."""
@@ -83,20 +88,24 @@ def stage(name: str) -> Stage:
 def as_stage(given: Stage | str | Path) -> Stage:
     """The door for all that takes a stage: a Stage, its id, or the path of a .cu file of your own.
 
-    Raises BadInput for anything else. A file of your own is a Stage without base, named like the file.
+    Raises BadInput for anything else. A file of your own is a Stage without base whose id is the file's whole
+    name, such as "s12.cu": it is never taken for the stage s12, nor shown that one's records. Only the
+    ladder's own file is the stage.
     """
     if isinstance(given, Stage):
-        return given
+        if not given.is_own:
+            return given
+        given = given.path
     if not isinstance(given, (str, Path)):
         raise BadInput(f"stage is {given!r}: give a Stage, an id such as 's12', or the path of a .cu file.")
     if isinstance(given, str) and not given.endswith(".cu"):
         return stage(given)
     path = Path(given).resolve()
-    if not path.is_file():
+    if not path.is_file() or path.suffix != ".cu":
         raise BadInput(
             f"There is no CUDA source file {given}: give a stage of the ladder or the path of a .cu file."
         )
-    return next((rung for rung in STAGES if rung.path == path), Stage(path.stem, file=path))
+    return next((rung for rung in STAGES if rung.path == path), Stage(path.name, file=path))
 
 
 def diff(name: str, base: str | None = None) -> Diff:

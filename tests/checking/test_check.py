@@ -146,7 +146,7 @@ def test_wrong_numbers_are_caught(tmp_path: Path):
     path = edited(tmp_path, "dv.r[0] *= minus_beta;", "dv.r[0] *= -minus_beta;")
     row = check(path, **EMULATOR)
     assert not row.ok
-    assert row.stage == "mine"
+    assert row.stage == "mine.cu"
     assert any("times that by rounding" in fault for fault in row.faults)
 
 

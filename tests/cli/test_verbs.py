@@ -94,7 +94,7 @@ def test_a_failed_check_exits_with_1(capsys, tmp_path: Path):
     path = str(spoilt(tmp_path))
     text = text_of(capsys, "check", path, "--machine", "emulator", exit_code=1)
     assert "0 of 5 checks passed" in text
-    assert "\nmine, 48 tokens: " in text
+    assert "\nmine.cu, 48 tokens: " in text
     assert "times that by rounding" in text
     assert answer_of(capsys, "check", path, "--machine", "emulator", exit_code=1)["ok"] is False
 

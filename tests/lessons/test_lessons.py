@@ -135,9 +135,9 @@ def test_check_says_what_the_words_in_its_problems_mean():
 def test_check_without_a_problem_takes_the_standard_set(monkeypatch):
     asked = []
 
-    def pretend(jobs, machine, *, seeds):
+    def pretend(jobs, machine, *, seeds, like):
         asked.extend(jobs)
-        assert (machine, seeds) == ("emulator", (0, 1))
+        assert (machine, seeds, like) == ("emulator", (0, 1), None)
         faults = [["wavefronts: too many"] if number == 1 else [] for number in range(len(jobs))]
         return [
             row_of(case.problem.name, kernel.id, case.v_split, fault)

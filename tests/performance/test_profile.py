@@ -81,7 +81,7 @@ def test_a_target_is_named_after_its_stage(given):
 def test_a_target_may_be_a_file_of_your_own(tmp_path):
     path = tmp_path / "mine.cu"
     path.write_text("")
-    assert Target(str(path)).label == "mine at VSplit 1"
+    assert Target(str(path)).label == "mine.cu at VSplit 1"
 
 
 def test_what_is_recorded():
