@@ -92,6 +92,27 @@ def _matrices() -> Iterable[Case]:
             yield Case("ldmatrix.x4, one row for each matrix", operation, "false", 16, LANE // 8 * 256)
 
 
+def _sharing_lanes() -> Iterable[Case]:
+    """Which lanes must name the same address for a wide access to be served in fewer phases?"""
+    generator = np.random.RandomState(22)
+    for width in (8, 16):
+        for bit in (1, 2, 4, 8, 16):
+            below = LANE & bit - 1
+            place = below | LANE >> 1 & ~(bit - 1)
+            yield from _accesses(f"lanes n and n^{bit} share an address", width, place * width)
+            idle = np.where(LANE == 5, INACTIVE, place * width)
+            yield from _accesses(f"lanes n and n^{bit} share an address, lane 5 idle", width, idle)
+        fours = {"n^1 and n^2": LANE // 4, "n^2 and n^4": LANE & 1 | LANE >> 3 << 1, "n^8 and n^16": LANE % 8}
+        for name, place in fours.items():
+            yield from _accesses(f"lanes n, {name} share an address", width, place * width)
+        pairs = generator.permutation(LANES) // 2
+        yield from _accesses("lanes of random pairs share an address", width, pairs * width)
+        broken = np.where(LANE == 5, 20, LANE // 2)
+        yield from _accesses("neighbours share an address but for lane 5", width, broken * width)
+        mixed = np.where(LANE < 16, LANE // 2, 8 + (LANE & 1 | LANE >> 2 << 1))
+        yield from _accesses("lower lanes share with n^1, upper with n^2", width, mixed * width)
+
+
 def plain_cases() -> list[Case]:
     """Loads, stores, ldmatrix, stmatrix: what was measured before, then what tests the model beyond it."""
     cases: list[Case] = []
@@ -104,6 +125,7 @@ def plain_cases() -> list[Case]:
     cases += _lane_maps()
     cases += _matrices()
 
+    cases += _sharing_lanes()
     some_lanes = {"lanes below 16": LANE < 16, "even lanes": LANE % 2 == 0, "lane 3": LANE == 3}
     for stride in (16, 64, 136, 264):
         cases += _accesses(f"stride {stride} B", 8, LANE * stride)

@@ -5,8 +5,8 @@ instruction in phases of at most 128 bytes. Within a phase each bank delivers on
 word that several lanes ask for is delivered once and broadcast. So a phase takes as many wavefronts as the
 busiest bank has distinct words, and an instruction takes the sum over its phases. A phase of more than one
 wavefront is a bank conflict. `least` is the count without conflicts: one for each phase with an active lane.
-A load of 8 or 16 bytes has twice as many lanes in a phase if, for every i, lanes 2i and 2i + 1 name the same
-address or one of them is idle.
+A load of 8 or 16 bytes has twice as many lanes in a phase if every lane n names the same address as its
+partner (or one of the two is idle), the partner being n ^ 1 for all lanes or n ^ 2 for all lanes.
 
 cp.async goes two ways. A .ca copy is served like a store to its destinations, if its warp copies one aligned
 run of global memory, as every stage does. (Where its lanes copy from here and there, a phase takes as many
@@ -25,7 +25,7 @@ wavefronts, 4 at 16 bytes and 32 at 256; the pipe's own counter says 0 to both.
 
 Provenance: counters of an H200 over kernels/lab/wavefronts.cu, all in
 tests/data/hardware_answers_wavefronts.json. Loads, stores, ldmatrix and stmatrix, with whole warps and parts
-of warps: l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld/_st.sum in every one of 178 cases. Copies of one
+of warps: l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld/_st.sum in every one of 242 cases. Copies of one
 run: l1tex__data_pipe_lsu_wavefronts_mem_shared.sum in every case, less three for each straight piece of code
 with copies: ptxas puts three loads that load nothing (`@!PT LDS RZ, [RZ]`) in front of the first. Lanes that
 copy zeros (src-size 0) count as stores, those of .cg too; a trace does not tell them from other lanes.
@@ -165,11 +165,14 @@ def _load(matrices: int) -> str:
 def _in_pairs(
     op: str, width: int, addresses: NDArray[np.int64], active: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which of n instructions serve lanes 2i and 2i + 1 as one, bool [n]: see the module's text."""
-    if op != "lds" or width <= BANK_BYTES:
-        return np.zeros(len(active), dtype=bool)
-    both = active[:, 0::2] & active[:, 1::2]
-    return (~both | (addresses[:, 0::2] == addresses[:, 1::2])).all(axis=1)
+    """Which of n instructions serve a lane and its partner as one, bool [n]: see the module's text."""
+    paired = np.zeros(len(active), dtype=bool)
+    if op == "lds" and width > BANK_BYTES:
+        for flip in (1, 2):
+            partner = np.arange(LANES) ^ flip
+            both = active & active[:, partner]
+            paired |= (~both | (addresses == addresses[:, partner])).all(axis=1)
+    return paired
 
 
 def _of_pairs(served: Service) -> Service:

@@ -58,23 +58,23 @@ def dstate_scan(
 
     from . import scan_inputs, scan_operator
 
-    tensors = {"q": q, "k": k, "gc": gc, "beta": beta, "inv": inv, "mqk": mqk, "do": do}
-    scan_inputs.check_kinds(tensors, {"dht": dht, "cu_seqlens": cu_seqlens})
-    scan_inputs.check_numbers(scale, v_split, snapshot_dtype)
-    with torch.no_grad():
-        return scan_operator.OPERATOR(
-            q,
-            k,
-            gc,
-            beta,
-            inv,
-            mqk,
-            do,
-            float(scale),
-            dht,
-            cu_seqlens,
-            scan_operator.name_of(stage),
-            int(v_split or 0),
-            snapshot_dtype or torch.float32,
-            check_inputs,
-        )
+    if check_inputs:
+        tensors = {"q": q, "k": k, "gc": gc, "beta": beta, "inv": inv, "mqk": mqk, "do": do}
+        scan_inputs.check_kinds(tensors, {"dht": dht, "cu_seqlens": cu_seqlens})
+        scan_inputs.check_numbers(scale, v_split, snapshot_dtype)
+    return scan_operator.OPERATOR(
+        q,
+        k,
+        gc,
+        beta,
+        inv,
+        mqk,
+        do,
+        float(scale),
+        dht,
+        cu_seqlens,
+        scan_operator.name_of(stage),
+        int(v_split or 0),
+        snapshot_dtype or torch.float32,
+        check_inputs,
+    )

@@ -88,7 +88,7 @@ def _launch(
         arguments.in_order(),
         grid=(size.sequences, size.heads, v_split),
         threads=threads,
-        stream=torch.cuda.current_stream(device).cuda_stream,
+        stream=torch._C._cuda_getCurrentRawStream(device),  # a tenth of the time of current_stream()
     )
     return snapshots, ds0
 
@@ -114,6 +114,7 @@ def _shapes(
 
 
 _LIBRARY.impl("dstate_scan", _launch, "CompositeExplicitAutograd")
+_LIBRARY.impl("dstate_scan", torch.library.fallthrough_kernel, "Autograd")  # no gradient flows through it
 torch.library.register_fake("kda_learn::dstate_scan", _shapes, lib=_LIBRARY)
 
 

@@ -48,10 +48,15 @@ def cuda_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
-        raise KdaError(
-            f"{what} ({error}): see `kda-learn doctor`; after a fault inside a kernel start a new Python "
-            "process, and let `kda-learn check STAGE --machine emulator` name the line."
-        ) from None
+        raise cuda_error(what, error) from None
+
+
+def cuda_error(what: str, error: Exception) -> KdaError:
+    """What to raise for an error of the CUDA driver or runtime; the sentence begins with `what`."""
+    return KdaError(
+        f"{what} ({error}): see `kda-learn doctor`; after a fault inside a kernel start a new Python "
+        "process, and let `kda-learn check STAGE --machine emulator` name the line."
+    )
 
 
 @dataclass(frozen=True)

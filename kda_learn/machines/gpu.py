@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compilers.nvrtc import Compiled, compile
 from ..ground.errors import BadInput, MachineUnavailable
-from .cuda import cuda_errors, elapsed_ms, record_event, synchronize
+from .cuda import cuda_error, cuda_errors, elapsed_ms, record_event, synchronize
 from .device import Gpu, free_memory, hopper
 from .parameters import Parameters, address_of
 from .runnable import Runnable
@@ -45,16 +45,19 @@ class Kernel:
         import cupy
 
         parameters = Parameters(arguments)
-        with cupy.cuda.Device(self.gpu.index), cuda_errors(f"{self.compiled.path.stem} cannot be started"):
-            cupy.cuda.driver.launchKernel(
-                self.function.ptr,
-                *grid,
-                *(threads, 1, 1),
-                self.dynamic_smem_bytes,
-                stream,
-                parameters.address,
-                0,
-            )
+        try:
+            with cupy.cuda.Device(self.gpu.index):
+                cupy.cuda.driver.launchKernel(
+                    self.function.ptr,
+                    *grid,
+                    *(threads, 1, 1),
+                    self.dynamic_smem_bytes,
+                    stream,
+                    parameters.address,
+                    0,
+                )
+        except cupy.cuda.driver.CUDADriverError as error:
+            raise cuda_error(f"{self.compiled.path.stem} cannot be started", error) from None
 
     def blocks_per_sm(self, threads: int) -> int:
         """How many blocks of `threads` threads the driver says fit on one SM at a time."""

@@ -96,13 +96,16 @@ export function matrixCount(op) {
   return Number(/^(?:ld|st)matrix\.x(\d)/.exec(op)?.[1] ?? 0);
 }
 
-// A load of 8 or 16 bytes serves lanes in pairs if both of each pair want the same, or one is idle.
+// A load of 8 or 16 bytes serves lanes in pairs if both of each pair want the same, or one is idle: all lanes n
+// with n ^ 1, or all with n ^ 2.
 function servesPairs({ op, bytes, addresses }) {
   if (op !== "lds" || bytes <= BANK_BYTES) return false;
-  return addresses.every((place, lane) => {
-    const other = addresses[lane ^ 1];
-    return place < 0 || other < 0 || place === other;
-  });
+  return [1, 2].some((flip) =>
+    addresses.every((place, lane) => {
+      const other = addresses[lane ^ flip];
+      return place < 0 || other < 0 || place === other;
+    }),
+  );
 }
 
 // Lanes that are served together: 128 bytes' worth, of pairs twice as many, or one 8x8 matrix.
