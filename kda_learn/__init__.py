@@ -26,6 +26,7 @@ _HOME_OF = {
     "progress": "lessons.progress",
     "random_problem": "kernel_a.problem",
     "run": "lessons.running",
+    "run_file": "lessons.own_kernels",
     "stage": "sources.stages",
     "tiles": "lessons.interactive",
     "trace": "lessons.tracing",

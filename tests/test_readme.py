@@ -8,6 +8,9 @@ from dataclasses import replace
 import pytest
 from paths import REPOSITORY
 
+from kda_learn.cli.main import main
+from kda_learn.compilers.host import compiler
+from kda_learn.ground.errors import MachineUnavailable
 from kda_learn.maintain.readme import BEGIN, END, expected_readme
 from kda_learn.performance.ladder_rows import Ladder, LadderRow
 from kda_learn.performance.ladder_text import readme_table
@@ -68,6 +71,23 @@ def test_the_readme_names_the_verbs_that_there_are():
     text = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     verbs = set(re.findall(r"^ {4}([\w-]+)(?: |$)", text, re.MULTILINE))
     assert named == verbs
+
+
+def test_the_kernel_that_is_shown_is_the_file_and_does_what_is_said(capsys):
+    shown = README.split("## A kernel of your own")[1].split("\n## ")[0]
+    code, command = re.findall(r"```\n(.*?)```", shown, re.DOTALL)
+    named = re.search(r"`(kernels/\S+\.cu)`", shown)[1]
+    assert (REPOSITORY / named).read_text(encoding="utf-8") == code
+    program, *words = command.split()
+    assert program == "kda-learn" and named in words
+    try:
+        compiler()
+    except MachineUnavailable as missing:
+        pytest.skip(str(missing))
+    assert main([str(REPOSITORY / named) if word == named else word for word in words]) == 0
+    text = capsys.readouterr().out
+    line, most, least = re.search(r"line (\d+) take ([\d,]+) wavefronts where (\d+) would do", shown).groups()
+    assert re.search(rf"^ *{line} .* lds .* {most} +{least} ", text, re.MULTILINE)
 
 
 def test_the_figures_are_those_of_the_record():

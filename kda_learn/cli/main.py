@@ -17,7 +17,7 @@ from typing import NoReturn
 from ..ground.errors import BadInput, KdaError
 from ..ground.files import plain
 from ..ground.say import PREFIX, heard_by, print_line
-from . import verbs
+from . import own_kernel, verbs
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended."""
@@ -81,6 +81,13 @@ def _parser() -> _Parser:
     )
     made.add_argument("stage", metavar="STAGE", help="such as s12, or a .cu file of your own")
     made.add_argument("--v-split", type=int, default=1, help="1, 2, 4 or 8 (default: %(default)s)")
+    made = verb("run", own_kernel.run, "Run a kernel of your own, of any signature, by its launch header.")
+    made.add_argument(
+        "file", metavar="FILE", type=Path, help="a .cu file; without header it says what to write"
+    )
+    made.add_argument("--machine", default="auto", help="auto, gpu or emulator (default: %(default)s)")
+    made.add_argument("--seed", type=_whole, help="of the random inputs (default: the header's)")
+    made.add_argument("--trace", action="store_true", help="what every line does, in wavefronts")
     made = verb("diff", verbs.diff, "What a stage changes in the stage it starts from.")
     made.add_argument("stage", metavar="STAGE", help="such as s12")
     made = verb(
@@ -125,6 +132,13 @@ def _parser() -> _Parser:
     made.add_argument("--heads", type=_positive, default=32, help="heads of the batch (default: %(default)s)")
     made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
     return parser
+
+
+def _whole(text: str) -> int:
+    """For argparse: a whole number of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 0")
+    return int(text)
 
 
 def _positive(text: str) -> int:

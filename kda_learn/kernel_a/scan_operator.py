@@ -83,11 +83,11 @@ def _launch(
         total_tiles=size.total_tiles,
         heads=size.heads,
     )
-    kernel, threads = _kernel(stage, v_split, arguments, SNAPSHOT_TYPES[snapshot_dtype], device)
+    kernel, block = _kernel(stage, v_split, arguments, SNAPSHOT_TYPES[snapshot_dtype], device)
     kernel.launch(
         arguments.in_order(),
         grid=(size.sequences, size.heads, v_split),
-        threads=threads,
+        block=block,
         stream=torch._C._cuda_getCurrentRawStream(device),  # a tenth of the time of current_stream()
     )
     return snapshots, ds0
@@ -132,18 +132,18 @@ def _outputs(
         ) from None
 
 
-_kernels: dict[tuple, tuple[Kernel, int]] = {}
+_kernels: dict[tuple, tuple[Kernel, tuple[int, int, int]]] = {}
 
 
 def _kernel(
     stage: str, v_split: int, arguments: Arguments, snapshot_dtype: str, device: int
-) -> tuple[Kernel, int]:
-    """The kernel and the threads of a block. A stage is looked up once, a file of one's own at each call."""
+) -> tuple[Kernel, tuple[int, int, int]]:
+    """The kernel and the shape of a block. A stage is looked up once, a file of one's own at each call."""
     key = (stage, v_split, arguments.cu_seqlens is None, snapshot_dtype, device)
     if key in _kernels:
         return _kernels[key]
     runnable = runnable_of(as_stage(stage), arguments, 1, v_split=v_split, snapshot_dtype=snapshot_dtype)
-    found = kernel_of(runnable, device=device), runnable.threads
+    found = kernel_of(runnable, device=device), runnable.block
     if not stage.endswith(".cu"):
         _kernels[key] = found
     return found

@@ -55,7 +55,7 @@ def cuda_error(what: str, error: Exception) -> KdaError:
     """What to raise for an error of the CUDA driver or runtime; the sentence begins with `what`."""
     return KdaError(
         f"{what} ({error}): see `kda-learn doctor`; after a fault inside a kernel start a new Python "
-        "process, and let `kda-learn check STAGE --machine emulator` name the line."
+        "process, and let the CPU machine (--machine emulator) name the line."
     )
 
 

@@ -33,10 +33,14 @@ class Kernel:
 
     def start(self, runnable: Runnable, stream: int = 0) -> None:
         """Launch a runnable, whose arrays lie on this GPU; else as `launch`."""
-        self.launch(runnable.arguments, runnable.grid, runnable.threads, stream)
+        self.launch(runnable.arguments, runnable.grid, runnable.block, stream)
 
     def launch(
-        self, arguments: Sequence[Any], grid: tuple[int, int, int], threads: int, stream: int = 0
+        self,
+        arguments: Sequence[Any],
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        stream: int = 0,
     ) -> None:
         """Launch on the CUDA stream with handle `stream` (0: the default one); do not wait for it.
 
@@ -50,7 +54,7 @@ class Kernel:
                 cupy.cuda.driver.launchKernel(
                     self.function.ptr,
                     *grid,
-                    *(threads, 1, 1),
+                    *block,
                     self.dynamic_smem_bytes,
                     stream,
                     parameters.address,

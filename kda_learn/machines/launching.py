@@ -33,7 +33,7 @@ def launch(runnable: Runnable, machine: str = "auto", *, seed: int = 0, trace: b
         raise BadInput(
             "machine is 'gpu' and trace is on: only the CPU machine traces, give machine='emulator'."
         )
-    for output in runnable.written.values():
+    for output in runnable.poisoned.values():
         poison(output)
     if choose_machine(machine) == "gpu" and not trace:
         seconds = gpu.launch_from_host(runnable)
@@ -42,7 +42,7 @@ def launch(runnable: Runnable, machine: str = "auto", *, seed: int = 0, trace: b
     done = library.launch(
         runnable.arguments,
         grid=runnable.grid,
-        block=runnable.threads,
+        block=runnable.block,
         shared_bytes=runnable.dynamic_smem_bytes,
         seed=seed,
         trace=trace,
@@ -59,7 +59,7 @@ def poison(output: NDArray[Any]) -> None:
 def unwritten(runnable: Runnable) -> list[str]:
     """A sentence for each output that still holds the poison it began with."""
     faults = []
-    for name, output in runnable.written.items():
+    for name, output in runnable.poisoned.items():
         untouched = (output.reshape(-1).view(np.uint8).reshape(-1, output.itemsize) == 0xFF).all(axis=1)
         if untouched.any():
             faults.append(f"{untouched.sum()} of {output.size} elements of {name} were never written")

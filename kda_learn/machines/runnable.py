@@ -31,19 +31,31 @@ class Runnable:
 
     arguments: in the order of the kernel's parameters: arrays (NumPy's, to be launched from host memory, or
     those of CuPy and PyTorch that lie on a GPU), None for a null pointer, NumPy scalars. outputs: the name of
-    each array that the kernel writes, and its place among the arguments. judge: says what is wrong with them.
+    each array that the kernel writes, and its place among the arguments. in_place: those of them that hold
+    something before the launch, which must stay. judge: says what is wrong with them.
     """
 
     source: Path
     entry: str  # the kernel's name, with its template arguments if it has any
     arguments: tuple[Any, ...]
     grid: tuple[int, int, int]
-    threads: int  # of a block
+    threads: int | tuple[int, int, int]  # of a block: along x, or along x, y and z
     dynamic_smem_bytes: int = 0
     outputs: Mapping[str, int] = field(default_factory=dict)
+    in_place: frozenset[str] = frozenset()
     judge: Judge = satisfied
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Threads of a block along x, y and z."""
+        return (self.threads, 1, 1) if isinstance(self.threads, int) else self.threads
 
     @property
     def written(self) -> dict[str, Any]:
         """The output arrays by name."""
         return {name: self.arguments[place] for name, place in self.outputs.items()}
+
+    @property
+    def poisoned(self) -> dict[str, Any]:
+        """Those of them that hold nothing before the launch: poison shows what the kernel leaves out."""
+        return {name: array for name, array in self.written.items() if name not in self.in_place}

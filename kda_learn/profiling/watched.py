@@ -3,6 +3,7 @@
 The first launch warms up; the second stands between cudaProfilerStart and cudaProfilerStop, where ncu looks.
 """
 
+from math import prod
 from typing import Any
 
 from ..ground.errors import KdaError
@@ -47,7 +48,7 @@ def launch(watched: dict[str, Any], device: int) -> dict[str, Any]:
     if wrong:
         raise KdaError(f"{watched['name']}: {'; '.join(wrong)}: run `kda-learn check` on it.")
     return {
-        "blocks_per_sm": kernel.blocks_per_sm(runnable.threads),
+        "blocks_per_sm": kernel.blocks_per_sm(prod(runnable.block)),
         "dynamic_smem_bytes": kernel.dynamic_smem_bytes,
         "nvrtc": kernel.compiled.nvrtc,
     }
@@ -58,7 +59,7 @@ def _launch_twice(kernel: Kernel, runnable: Runnable) -> None:
     import cupy
 
     for seen in (False, True):
-        for output in runnable.written.values():
+        for output in runnable.poisoned.values():
             poison(output)
         synchronize(kernel.gpu)
         if seen:

@@ -153,6 +153,10 @@ class KernelSource:
         value_of = self._values(parameters)
         return {constant.name: value_of(constant.name) for constant in self._file_constants + self._map}
 
+    def value(self, expression: str) -> int:
+        """The value of an expression of the file's constants. Raises BadInput, as `constants` does."""
+        return evaluate(expression, self._values({}))
+
     def regions(self, **parameters: int) -> list[Region]:
         """The map of dynamic shared memory: the constants of `struct SharedMemory` whose comment has a shape.
 

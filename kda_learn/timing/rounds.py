@@ -6,6 +6,7 @@ shows what two equal things differ by. Only what gives the right answer at its f
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def time_in_rounds(
             continue
         kernels[name] = kernel
         warm_ms += milliseconds
-        found.blocks_per_sm[name] = kernel.blocks_per_sm(runnable.threads)
+        found.blocks_per_sm[name] = kernel.blocks_per_sm(prod(runnable.block))
     if not kernels:
         return found
     found.control = list(kernels)[-1]
@@ -78,7 +79,7 @@ def time_in_rounds(
 
 def first_launch(kernel: Kernel, runnable: Runnable, stream: int) -> tuple[float, list[str]]:
     """The warm-up, on poisoned outputs: milliseconds, and what its judge finds wrong."""
-    for output in runnable.written.values():
+    for output in runnable.poisoned.values():
         poison(output)
     synchronize(kernel.gpu)
     start = record_event(stream)
