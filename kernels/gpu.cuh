@@ -234,6 +234,10 @@ template <u32 N> GPU_FN void cp_async_wait() { asm volatile("cp.async.wait_group
 GPU_FN void mbar_init(saddr barrier, u32 count) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
+// Its bytes are memory again; to make another mbarrier of them needs this first.
+GPU_FN void mbar_inval(saddr barrier) {
+  asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
 GPU_FN void mbar_arrive(saddr barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

@@ -36,11 +36,16 @@ BlockReport Block::run(u32 number, dim3 index) {
       current_ = nullptr;
       if (stopped_)
         break;
+    } else if (all_have_returned()) {
+      report_abandoned_bulk_copies();
+      break;
     } else if (!deliver_bulk_copy()) {
       report_stuck();
       break;
     }
   }
+  if (overrun_.site != Recorder::NO_SITE && !recorder_.any_fault())
+    recorder_.fault("mbarrier misused", overrun_.site, overrun_.other, [&] { return overrun_.message; });
   running_block = nullptr;
   return recorder_.end_block();
 }
@@ -53,6 +58,8 @@ void Block::begin(u32 number, dim3 index) {
   if (config_.check)
     shadow_.begin_block();
   mbarriers_.clear();
+  mbarriers_made_ = 0;
+  overrun_ = {};
   bulk_copies_.clear();
   stopped_ = false;
   const u32 warp_count = static_cast<u32>(threads_.size() / LANES);
@@ -71,7 +78,7 @@ void Block::begin(u32 number, dim3 index) {
     thread.lane = i % LANES;
     thread.done = false;
     thread.time = 1;
-    thread.clock.reset();
+    thread.beyond.reset();
     thread.waits_at = {};
     thread.copies.clear();
     thread.groups.clear();
@@ -159,7 +166,13 @@ void Block::stop() {
 }
 
 // ---- the ends that no block should come to ----
+bool Block::all_have_returned() const {
+  return std::none_of(warps_.begin(), warps_.end(), [](const Warp& warp) { return warp.live; });
+}
+
 void Block::report_stuck() {
+  if (report_unbalanced_mbarriers())
+    return;
   std::string stuck;
   u32 named = 0, returned = 0;
   const Thread* first = nullptr;
@@ -182,8 +195,13 @@ void Block::report_stuck() {
   const CallSite& at = first->waits_at;
   const u32 site = recorder_.site(at.operation, {at.file, at.line}, at.bytes);
   recorder_.fault("deadlock", site, Recorder::NO_SITE, [&] {
-    return "no thread can go on; waiting: " + stuck + "; " + std::to_string(returned) + " of " +
-           std::to_string(threads_.size()) + " threads have returned";
+    std::string message = "no thread can go on; waiting: " + stuck + "; " + std::to_string(returned) +
+                          " of " + std::to_string(threads_.size()) + " threads have returned";
+    for (const auto& [address, barrier] : mbarriers_) {
+      if (!barrier.waiting.empty())
+        message += "; " + state_of(address, barrier);
+    }
+    return message;
   });
 }
 

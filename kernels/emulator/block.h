@@ -29,7 +29,8 @@ struct Thread {
   u32 warp, lane;
   bool done;
   u32 time;  // see clock.h
-  std::unique_ptr<Clock> clock;  // what it knows beyond its warp, from an mbarrier; null: nothing
+  std::unique_ptr<Knowledge>
+      beyond;  // what it knows and its warp does not, from an mbarrier or a fence; or null
   CallSite waits_at;
   std::vector<Copy> copies;  // under way or not committed, oldest first
   std::vector<u32> groups;  // for each committed group the number of copies up to its end
@@ -44,22 +45,35 @@ struct Warp {
   void* arguments[LANES];
   u32 operations;  // that it has made as one
   bool at_barrier;  // all have arrived at __syncthreads
-  Clock clock;  // what all lanes know
+  Knowledge knowledge;  // of all lanes
   WarpTrace trace;
 };
 
+// A phase of an mbarrier that threads waited for, or may still.
+struct Phase {
+  struct Wait {
+    u32 warp, lane, time, site;
+  };
+  Knowledge arrivals;  // what those of this phase, and of the phases before, hand on
+  long long expected_bytes = 0, copied_bytes = 0;
+  u32 expected_at = Recorder::NO_SITE, copied_at = Recorder::NO_SITE;  // sites
+  std::vector<Wait> waits;
+};
+
 struct Mbarrier {
-  u32 number;  // in the order of initialisation
-  u32 count, missing_arrivals, phase;
-  long long missing_bytes;
-  Thread* fence_owed_by;  // initialised it and has not made that visible to the copy engine
-  Clock arriving, completed;  // what arrivals of this phase, and of those before, hand on
+  u32 agent;  // behind the warps, in the order of initialisation: see clock.h
+  u32 count, missing_arrivals;
+  Access made;  // mbar_init; its `knowledge` is of no use later
+  std::vector<Phase> phases;  // the last one is under way
   std::vector<Thread*> waiting;
+
+  u32 phase() const { return static_cast<u32>(phases.size()) - 1; }
+  long long missing_bytes() const { return phases.back().expected_bytes - phases.back().copied_bytes; }
 };
 
 struct BulkCopy {
   Copy copy;
-  u32 barrier;
+  u32 barrier;  // its address
 };
 
 class Block {
@@ -78,7 +92,8 @@ class Block {
   void copy_commit();
   void copy_wait(u32 groups_under_way);
   void mbarrier_init(u32 address, u32 count, Site);
-  void mbarrier_arrive(u32 address, u32 expected_bytes, Site);
+  void mbarrier_inval(u32 address, Site);
+  void mbarrier_arrive(u32 address, u32 expected_bytes, Site);  // expected_bytes 0: none are announced
   void mbarrier_wait(u32 address, u32 parity, Site);
   void fence_proxy_async();
   void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier, Site);
@@ -104,7 +119,12 @@ class Block {
   Stacks stacks_;
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
-  std::map<u32, Mbarrier> mbarriers_;
+  std::map<u32, Mbarrier> mbarriers_;  // live ones, by address
+  u32 mbarriers_made_ = 0;
+  struct {
+    u32 site = Recorder::NO_SITE, other;
+    std::string message;
+  } overrun_;  // the first; a race that it leads to says more
   std::deque<BulkCopy> bulk_copies_;
 
   // ---- scheduling: block.cpp ----
@@ -123,6 +143,7 @@ class Block {
   void wait_here();
   [[noreturn]] void stop();
   void finish_thread();
+  bool all_have_returned() const;
   void report_stuck();
   std::string who() const { return recorder_.who(current_->warp, current_->lane); }
 
@@ -130,6 +151,7 @@ class Block {
   void complete(u32 warp);
   [[noreturn]] void stop_endless_warp(u32 warp);
   void execute(u32 warp);
+  void count_calls(u32 warp, u32 site);
   void move_matrices(u32 warp, u32 site, bool load, u32 count, bool turned);
   void even_times(u32 warp);
   void join_lanes(u32 warp);
@@ -137,7 +159,8 @@ class Block {
   void release_barrier();
 
   // ---- memory: memory.cpp ----
-  Clock& clock_of(const Thread& t) { return t.clock ? *t.clock : warps_[t.warp].clock; }
+  Knowledge& knowledge_of(const Thread& t) { return t.beyond ? *t.beyond : warps_[t.warp].knowledge; }
+  Knowledge& knowledge_of_its_own(Thread&);
   u32 last_buffer_ = 0;  // where the last access to global memory was
   u32 operations_in_a_row_ = 0;  // of the running thread
   u32 begin_operation(Operation, Site, u32 bytes);  // its site's number
@@ -150,10 +173,23 @@ class Block {
 
   // ---- copies and mbarriers: async.cpp ----
   void land(const Copy&, u32 agent, u32 lane, u32 time);
+  // False, and reported, if bytes of a live mbarrier are among these.
+  bool spares_mbarriers(u32 address, u32 bytes, u32 site, const Thread& thread) {
+    return mbarriers_.empty() || spares_any_mbarrier(address, bytes, site, thread);
+  }
+  bool spares_any_mbarrier(u32 address, u32 bytes, u32 site, const Thread&);
   Mbarrier* find_mbarrier(u32 address, u32 site);
-  void end_phase_if_complete(Mbarrier&);
+  void end_phase_if_complete(Mbarrier&, u32 site);
+  void report_overrun(u32 site, const Phase::Wait&, u32 phase);
+  void learn(Thread&, const Knowledge&);
   bool deliver_bulk_copy();
   void report_abandoned_copies();
+  void report_abandoned_bulk_copies();
+  void report_copies_not_waited_for(const Mbarrier&);
+  bool report_unbalanced_mbarriers();
+  void report_unbalanced(const Mbarrier&);
+  std::string state_of(u32 address, const Mbarrier&) const;
+  void misuse(u32 site, u32 other, const std::string& what);
 };
 
 extern thread_local Block* running_block EMULATOR_FAST_TLS;

@@ -58,4 +58,15 @@ class Clock {
   }
 };
 
+// What a thread, a warp or a barrier knows to have happened; and what of it lies behind a proxy fence, so that the
+// copy engine sees it, too.
+struct Knowledge {
+  Clock seen, fenced;
+
+  void join(const Knowledge& other) {
+    seen.join(other.seen);
+    fenced.join(other.fenced);
+  }
+};
+
 }  // namespace emulator

@@ -187,6 +187,9 @@ template <u32 N> void cp_async_wait() { emulator::copy_wait(N); }
 inline void mbar_init(saddr barrier, u32 count, emulator::Site site = emulator::Site::here()) {
   emulator::mbarrier_init(barrier, count, site);
 }
+inline void mbar_inval(saddr barrier, emulator::Site site = emulator::Site::here()) {
+  emulator::mbarrier_inval(barrier, site);
+}
 inline void mbar_arrive(saddr barrier, emulator::Site site = emulator::Site::here()) {
   emulator::mbarrier_arrive(barrier, 0, site);
 }

@@ -43,7 +43,7 @@ u32 Block::begin_operation(Operation operation, Site at, u32 bytes) {
 
 Access Block::access(u32 site) {
   const Thread& thread = *current_;
-  return {site, thread.warp, thread.lane, false, thread.time, &clock_of(thread)};
+  return {site, thread.warp, thread.lane, false, thread.time, &knowledge_of(thread)};
 }
 
 // False, and reported, if the access cannot be made.
@@ -114,7 +114,7 @@ const Buffer* Block::nearest_buffer(const char* start) const {
 
 void Block::load(u32 from, void* value, u32 bytes, Site at) {
   const u32 site = begin_operation(Operation::LDS, at, bytes);
-  if (!check_shared(from, bytes, bytes, site, *current_)) {
+  if (!check_shared(from, bytes, bytes, site, *current_) || !spares_mbarriers(from, bytes, site, *current_)) {
     std::memset(value, 0xff, bytes);
     return;
   }
@@ -127,10 +127,10 @@ void Block::load(u32 from, void* value, u32 bytes, Site at) {
 
 void Block::store(u32 to, const void* value, u32 bytes, Site at) {
   const u32 site = begin_operation(Operation::STS, at, bytes);
-  if (!check_shared(to, bytes, bytes, site, *current_))
+  if (!check_shared(to, bytes, bytes, site, *current_) || !spares_mbarriers(to, bytes, site, *current_))
     return;
   if (config_.check)
-    shadow_.write(to - SHARED_START, bytes, access(site));
+    shadow_.write(to - SHARED_START, bytes, access(site), value, shared(to));
   if (config_.trace)
     warps_[current_->warp].trace.add(site, current_->lane, to);
   copy_bytes(shared(to), value, bytes);

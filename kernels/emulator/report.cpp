@@ -5,19 +5,33 @@
 namespace emulator {
 
 static const char* const OPERATION_NAMES[] = {
-    "lds",           "sts",
-    "ldg",           "stg",
-    "ldmatrix.x1",   "ldmatrix.x1.trans",
-    "ldmatrix.x2",   "ldmatrix.x2.trans",
-    "ldmatrix.x4",   "ldmatrix.x4.trans",
-    "stmatrix.x1",   "stmatrix.x1.trans",
-    "stmatrix.x2",   "stmatrix.x2.trans",
-    "stmatrix.x4",   "stmatrix.x4.trans",
-    "movmatrix",     "mma",
-    "shfl",          "syncwarp",
-    "syncthreads",   "cp.async.cg",
-    "cp.async.ca",   "cp.async.bulk",
-    "mbarrier.init", "mbarrier.arrive",
+    "lds",
+    "sts",
+    "ldg",
+    "stg",
+    "ldmatrix.x1",
+    "ldmatrix.x1.trans",
+    "ldmatrix.x2",
+    "ldmatrix.x2.trans",
+    "ldmatrix.x4",
+    "ldmatrix.x4.trans",
+    "stmatrix.x1",
+    "stmatrix.x1.trans",
+    "stmatrix.x2",
+    "stmatrix.x2.trans",
+    "stmatrix.x4",
+    "stmatrix.x4.trans",
+    "movmatrix",
+    "mma",
+    "shfl",
+    "syncwarp",
+    "syncthreads",
+    "cp.async.cg",
+    "cp.async.ca",
+    "cp.async.bulk",
+    "mbarrier.init",
+    "mbarrier.inval",
+    "mbarrier.arrive",
     "mbarrier.wait",
 };
 static_assert(std::size(OPERATION_NAMES) == static_cast<std::size_t>(Operation::COUNT));
@@ -109,6 +123,12 @@ void Recorder::begin_block(u32 number, dim3 index) {
   block_ = number;
   index_ = index;
   report_ = {};
+}
+
+bool Recorder::takes_part_in_a_fault(u32 site) const {
+  const CallSite& at = sites_[site];
+  return std::any_of(report_.faults.begin(), report_.faults.end(),
+                     [&](const Fault& fault) { return same(fault.site, at) || same(fault.other, at); });
 }
 
 bool Recorder::is_known_fault(const char* kind, u32 site, u32 other) {

@@ -79,6 +79,9 @@ class Recorder {
       report_.faults.back().message = message();
   }
 
+  bool any_fault() const { return !report_.faults.empty(); }
+  bool takes_part_in_a_fault(u32 site) const;
+
   void count(u32 site, u64 bytes = 0, u64 sectors = 0);
   const std::vector<Count>& counts() const { return counts_; }  // by site, of all blocks
   AccessRecord& record_access(u32 site, u32 warp);  // the caller fills in mask and addresses

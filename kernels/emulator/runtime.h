@@ -32,6 +32,7 @@ enum class Operation : unsigned char {
   CP_ASYNC_CA,
   CP_ASYNC_BULK,
   MBARRIER_INIT,
+  MBARRIER_INVAL,
   MBARRIER_ARRIVE,
   MBARRIER_WAIT,
   COUNT
@@ -62,6 +63,7 @@ void copy_async(Operation, u32 to, const void* from, u32 bytes, bool valid, Site
 void copy_commit();
 void copy_wait(u32 groups_under_way);
 void mbarrier_init(u32 barrier, u32 count, Site);
+void mbarrier_inval(u32 barrier, Site);
 void mbarrier_arrive(u32 barrier, u32 expected_bytes, Site);
 void mbarrier_wait(u32 barrier, u32 parity, Site);
 void fence_proxy_async();

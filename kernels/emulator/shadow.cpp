@@ -1,5 +1,7 @@
 #include "shadow.h"
 
+#include <cstring>
+
 namespace emulator {
 
 Shadow::Shadow(Recorder& recorder, u32 bytes, u32 warps)
@@ -17,11 +19,11 @@ void Shadow::begin_block() {
 // ---- what is ordered ----
 // Lanes in a mask and their time, against an access made now: program order or knowledge.
 bool Shadow::happened_before(u32 agent, u32 lanes, u32 time, const Access& now) {
-  if (time <= now.clock->all_lanes(agent))
+  if (time <= now.knowledge->seen.all_lanes(agent))
     return true;
   if (agent == now.warp && !now.collective)
     lanes &= ~(1u << now.lane);
-  return now.clock->knows(agent, lanes, time);
+  return now.knowledge->seen.knows(agent, lanes, time);
 }
 
 // What a warp does as one (ldmatrix, stmatrix) counts as done by every lane of it: PTX promises no order between
@@ -32,8 +34,7 @@ bool Shadow::happened_before(const Write& write, const Access& now, bool now_wri
   const bool both_as_one = write.collective && now.collective && write.agent == now.warp;
   if (both_as_one && now_writes)
     return true;
-  const u32 lanes = write.collective ? ~0u : 1u << write.lane;
-  return happened_before(write.agent, lanes, write.time, now);
+  return happened_before(write.agent, lanes_of(write), write.time, now);
 }
 bool Shadow::happened_before(u32 warp, const Reads& reads, const Access& now) {
   const bool both_as_one = reads.collective && now.collective && warp == now.warp;
@@ -61,7 +62,7 @@ void Shadow::read(u32 offset, u32 bytes, const Access& now) {
 }
 
 void Shadow::remember_read(Reads& reads, bool counts, const Access& now) const {
-  const bool is_newer = !counts || reads.time <= now.clock->all_lanes(now.warp);
+  const bool is_newer = !counts || reads.time <= now.knowledge->seen.all_lanes(now.warp);
   const u32 lane = now.collective ? 0 : 1u << now.lane;
   if (is_newer) {
     reads = {lane, now.time, now.site, now.collective};
@@ -74,10 +75,14 @@ void Shadow::remember_read(Reads& reads, bool counts, const Access& now) const {
   reads.time = std::max<u32>(reads.time, now.time);
 }
 
-void Shadow::write(u32 offset, u32 bytes, const Access& now) { put_write(offset, bytes, now, false); }
-void Shadow::begin_copy(u32 offset, u32 bytes, const Access& now) { put_write(offset, bytes, now, true); }
+void Shadow::write(u32 offset, u32 bytes, const Access& now, const void* value, const void* memory) {
+  put_write(offset, bytes, now, false, value && std::memcmp(value, memory, bytes) == 0);
+}
+void Shadow::begin_copy(u32 offset, u32 bytes, const Access& now) {
+  put_write(offset, bytes, now, true, false);
+}
 
-void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way) {
+void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way, bool same_value) {
   Write mark;
   mark.time = now.time;
   mark.site = now.site;
@@ -91,21 +96,32 @@ void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way)
   for (u32 granule = offset / GRANULE; granule < (offset + bytes) / GRANULE; granule++) {
     const Write& write = writes_[granule];
     if (write.written && write != checked) {
+      // Lanes of one store that agree on the value: whichever comes last, the same stays.
+      const bool agree = same_value && write.agent == now.warp && write.site == now.site;
       if (write.under_way) {
         report_under_way(write, granule * GRANULE, now, "writes over");
-      } else if (!happened_before(write, now, true)) {
+      } else if (!agree && !happened_before(write, now, true)) {
         report_race(write.agent, write.lane, write.site, granule * GRANULE, now, "wrote", "writes");
+      } else if (write.agent < warps_ &&
+                 !reaches_copy_engine(write.agent, lanes_of(write), write.time, now)) {
+        report_unfenced(write.site, granule * GRANULE, now, "wrote");
       }
       checked = write;
     }
     for (u32 readers = readers_[granule]; readers; readers &= readers - 1) {
       const u32 warp = __builtin_ctz(readers);
       const Reads& reads = reads_[warp][granule];
-      if (reads.time <= now.clock->all_lanes(warp) || happened_before(warp, reads, now))
-        continue;
       if (reads == reported)
         continue;
+      const bool known =
+          reads.time <= now.knowledge->seen.all_lanes(warp) || happened_before(warp, reads, now);
+      if (known && reaches_copy_engine(warp, reads.collective ? ~0u : reads.lanes, reads.time, now))
+        continue;
       reported = reads;
+      if (known) {
+        report_unfenced(reads.site, granule * GRANULE, now, "read");
+        continue;
+      }
       const u32 others = warp == now.warp ? reads.lanes & ~(1u << now.lane) : reads.lanes;
       const u32 lane = others ? __builtin_ctz(others) : LANES;
       report_race(warp, lane, reads.site, granule * GRANULE, now, "read", "writes");
@@ -113,6 +129,12 @@ void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way)
     readers_[granule] = 0;
     writes_[granule] = mark;
   }
+}
+
+// The copy engine reaches memory by another way (PTX: the async proxy) than threads do. What threads did to these
+// bytes before must lie behind a proxy fence on the way to the copy, whoever makes it.
+bool Shadow::reaches_copy_engine(u32 warp, u32 lanes, u32 time, const Access& now) const {
+  return !now.by_copy_engine || now.knowledge->fenced.knows(warp, lanes, time);
 }
 
 void Shadow::end_copy(u32 offset, u32 bytes, u32 site, u32 agent, u32 lane, u32 time) {
@@ -137,19 +159,36 @@ void Shadow::report_read_of(const Write& write, u32 offset, const Access& now) {
   });
 }
 
+void Shadow::report_unfenced(u32 site, u32 offset, const Access& now, const char* did) {
+  recorder_.fault("missing fence", now.site, site, [&] {
+    const bool read_only = *did == 'r';
+    return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) +
+           " starts a bulk copy over byte " + std::to_string(offset) + " of shared memory, which threads " +
+           did + " at " + describe(recorder_.call_site(site)) +
+           ": put fence_proxy_async() between them, after the barrier and before the copy" +
+           (read_only ? " (PTX asks for it, and here the CPU machine is stricter than today's GPUs, on which "
+                        "a barrier "
+                        "behind the reads has sufficed)"
+                      : "");
+  });
+}
+
 void Shadow::report_under_way(const Write& write, u32 offset, const Access& now, const char* does) {
   recorder_.fault("copy not waited for", now.site, write.site, [&] {
     return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) + " " + does +
            " byte " + std::to_string(offset) + " of shared memory while a copy issued by warp " +
            std::to_string(write.agent) + " lane " + std::to_string(write.lane) + " at " +
-           describe(recorder_.call_site(write.site)) +
-           " is under way; it lands when its group is committed and waited for";
+           describe(recorder_.call_site(write.site)) + " is under way: " +
+           (recorder_.call_site(write.site).operation == Operation::CP_ASYNC_BULK
+                ? "wait on its mbarrier first"
+                : "commit its group and wait for it first (cp_async_commit, cp_async_wait)");
   });
 }
 
 void Shadow::report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,
                          const char* does) {
   const bool same_warp = agent == now.warp;
+  const bool one_instruction = same_warp && site == now.site && lane < LANES && !now.collective;
   const char* kind = same_warp ? "race within a warp" : agent < warps_ ? "race" : "copy not waited for";
   recorder_.fault(kind, now.site, site, [&] {
     std::string before = "a bulk copy";
@@ -158,9 +197,17 @@ void Shadow::report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access
     const char* cure = same_warp        ? "put __syncwarp() between them"
                        : agent < warps_ ? "put __syncthreads() between them"
                                         : "wait on its mbarrier first";
-    return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) + " " + does +
-           " byte " + std::to_string(offset) + " of shared memory, which " + before + " " + did + " at " +
-           describe(recorder_.call_site(site)) + ", in no certain order: " + cure;
+    const std::string now_does = describe(recorder_.call_site(now.site)) + ": " +
+                                 recorder_.who(now.warp, now.lane) + " " + does + " byte " +
+                                 std::to_string(offset) + " of shared memory";
+    if (one_instruction && *did == 'w') {
+      return now_does + ", as lane " + std::to_string(lane) +
+             " does by the same instruction, with another value: which one stays is not defined, and no "
+             "barrier "
+             "helps; let one lane store, or give each lane an address of its own";
+    }
+    return now_does + ", which " + before + " " + did + " at " + describe(recorder_.call_site(site)) +
+           ", in no certain order: " + cure;
   });
 }
 

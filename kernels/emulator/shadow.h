@@ -14,7 +14,8 @@ struct Access {
   u32 warp, lane;
   bool collective;
   u32 time;
-  const Clock* clock;  // what the thread knows of the others
+  const Knowledge* knowledge;  // what the thread knows of the others
+  bool by_copy_engine = false;  // a bulk copy: what came before must lie behind a proxy fence, too
 };
 
 class Shadow {
@@ -27,7 +28,8 @@ class Shadow {
 
   // Offsets count from the start of shared memory.
   void read(u32 offset, u32 bytes, const Access&);
-  void write(u32 offset, u32 bytes, const Access&);
+  // value, memory: what is stored, and what is there now.
+  void write(u32 offset, u32 bytes, const Access&, const void* value = nullptr, const void* memory = nullptr);
   // The two ends of an asynchronous copy; between them the bytes belong to nobody. `agent` and `time` say when
   // it landed: a warp's time, or the phase of the mbarrier that counts it.
   void begin_copy(u32 offset, u32 bytes, const Access&);
@@ -55,13 +57,16 @@ class Shadow {
   std::vector<u32> readers_;  // warps whose entry in reads_ counts
   std::vector<std::vector<Reads>> reads_;  // [warp][granule]
 
-  void put_write(u32 offset, u32 bytes, const Access&, bool under_way);
+  void put_write(u32 offset, u32 bytes, const Access&, bool under_way, bool same_value);
+  bool reaches_copy_engine(u32 warp, u32 lanes, u32 time, const Access& now) const;
   void remember_read(Reads&, bool counts, const Access&) const;
   static bool happened_before(u32 agent, u32 lanes, u32 time, const Access& now);
+  static u32 lanes_of(const Write& write) { return write.collective ? ~0u : 1u << write.lane; }
   static bool happened_before(const Write&, const Access& now, bool now_writes);
   static bool happened_before(u32 warp, const Reads&, const Access& now);
 
   void report_read_of(const Write&, u32 offset, const Access& now);
+  void report_unfenced(u32 site, u32 offset, const Access& now, const char* did);
   void report_under_way(const Write&, u32 offset, const Access& now, const char* does);
   // lane: LANES if the warp read as one.
   void report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,

@@ -13,11 +13,18 @@ static bool live_lanes_suffice(Operation operation) {
          operation == Operation::SHFL;
 }
 
+// Lanes that wait at one call wait for each other. __syncwarp is a barrier of the warp wherever a lane reaches it,
+// by PTX's rules (bar.warp.sync since sm_70); all else needs the lanes at one place.
+static bool is_one_call(const Warp& warp, Operation operation, Site at) {
+  return warp.operation == operation &&
+         (operation == Operation::SYNCWARP || (warp.site.line == at.line && warp.site.file == at.file));
+}
+
 void Block::refuse_partial_mask(Operation operation, u32 mask, Site at) {
   const u32 site = recorder_.site(operation, at, 0);
   recorder_.fault("partial mask", site, Recorder::NO_SITE, [&] {
     return describe(recorder_.call_site(site)) + ": " + who() + " gives the mask " + std::to_string(mask) +
-           ", but the emulator knows the full mask 0xffffffff only";
+           ": give 0xffffffff, the only one the CPU machine knows (a GPU takes others, too)";
   });
   stop();
 }
@@ -29,7 +36,7 @@ void Block::collective(Operation operation, void* arguments, Site at) {
   if (!warp.arrived) {
     warp.operation = operation;
     warp.site = at;
-  } else if (warp.operation != operation || warp.site.line != at.line || warp.site.file != at.file) {
+  } else if (!is_one_call(warp, operation, at)) {
     const u32 here = recorder_.site(operation, at, 0), there = recorder_.site(warp.operation, warp.site, 0);
     recorder_.fault("divergent warp", here, there, [&] {
       return describe(recorder_.call_site(here)) + ": " + who() +
@@ -81,7 +88,7 @@ void Block::execute(u32 index) {
       warp.operation >= Operation::LDMATRIX_X1 && warp.operation <= Operation::STMATRIX_X4_TRANS;
   const u32 site = recorder_.site(warp.operation, warp.site, is_matrix ? 16 : 0);
   if (config_.trace)
-    recorder_.count(site);
+    count_calls(index, site);
   if (is_matrix) {
     const bool load = warp.operation < Operation::STMATRIX_X1;
     const Operation first = load ? Operation::LDMATRIX_X1 : Operation::STMATRIX_X1;
@@ -109,6 +116,25 @@ void Block::execute(u32 index) {
   }
 }
 
+// One instruction, or with __syncwarp one for each place at which lanes have come to it.
+void Block::count_calls(u32 index, u32 site) {
+  recorder_.count(site);
+  if (warps_[index].operation != Operation::SYNCWARP)
+    return;
+  std::vector<u32> counted{site};
+  for (u32 lane = 0; lane < LANES; lane++) {
+    const Thread& thread = threads_[index * LANES + lane];
+    if (thread.done)
+      continue;
+    const CallSite& at = thread.waits_at;
+    const u32 other = recorder_.site(at.operation, {at.file, at.line}, at.bytes);
+    if (std::find(counted.begin(), counted.end(), other) != counted.end())
+      continue;
+    recorder_.count(other);
+    counted.push_back(other);
+  }
+}
+
 void Block::move_matrices(u32 index, u32 site, bool load, u32 count, bool turned) {
   const auto lanes = reinterpret_cast<MatrixArguments**>(warps_[index].arguments);
   Thread* const threads = &threads_[index * LANES];
@@ -130,11 +156,12 @@ void Block::move_matrices(u32 index, u32 site, bool load, u32 count, bool turned
       const Thread& thread = threads[i * 8 + row];
       const u32 address = lanes[i * 8 + row]->row;
       constexpr u32 ROW_BYTES = sizeof(matrix.element[row]);
-      if (!check_shared(address, ROW_BYTES, ROW_BYTES, site, thread)) {
+      if (!check_shared(address, ROW_BYTES, ROW_BYTES, site, thread) ||
+          !spares_mbarriers(address, ROW_BYTES, site, thread)) {
         std::memset(matrix.element[row], 0xff, ROW_BYTES);
         continue;
       }
-      const Access now{site, index, thread.lane, true, thread.time, &clock_of(thread)};
+      const Access now{site, index, thread.lane, true, thread.time, &knowledge_of(thread)};
       if (load) {
         if (config_.check)
           shadow_.read(address - SHARED_START, ROW_BYTES, now);
@@ -187,12 +214,12 @@ void Block::join_lanes(u32 index) {
   const u32 now = threads[0].time;
   for (u32 lane = 0; lane < LANES; lane++) {
     Thread& thread = threads[lane];
-    if (thread.clock)
-      warp.clock.join(*thread.clock);
-    thread.clock.reset();
+    if (thread.beyond)
+      warp.knowledge.join(*thread.beyond);
+    thread.beyond.reset();
     thread.time = now + 1;
   }
-  warp.clock.learn_all_lanes(index, now);
+  warp.knowledge.seen.learn_all_lanes(index, now);
   if (now + 1 < Shadow::MAX_TIME || !config_.check)
     return;
   const u32 site = recorder_.site(warp.operation, warp.site, 0);
@@ -215,11 +242,11 @@ bool Block::barrier_is_full() const {
 
 void Block::release_barrier() {
   const Warp* first = nullptr;
-  Clock everything;
+  Knowledge everything;
   for (u32 i = 0; i < warps_.size(); i++) {
     Warp& warp = warps_[i];
     join_lanes(i);
-    everything.join(warp.clock);
+    everything.join(warp.knowledge);
     if (!warp.at_barrier)
       continue;
     if (!first)
@@ -233,11 +260,13 @@ void Block::release_barrier() {
     recorder_.fault("different barriers", here, there, [&] {
       return describe(recorder_.call_site(here)) + ": warp " + std::to_string(i) + " waits here while warp " +
              std::to_string(first - warps_.data()) + " waits at " + describe(recorder_.call_site(there)) +
-             "; one of them has skipped a barrier";
+             "; most likely one of them has skipped a barrier (PTX lets warps meet at different places, and "
+             "here the "
+             "CPU machine is stricter)";
     });
   }
   for (u32 i = 0; i < warps_.size(); i++) {
-    warps_[i].clock = everything;
+    warps_[i].knowledge = everything;
     if (!warps_[i].at_barrier)
       continue;
     warps_[i].at_barrier = false;

@@ -142,8 +142,10 @@ __global__ void ring(const u32* source, u32* sums, int rounds) {
   if (threadIdx.x == 0) {
     for (int round = 0; round < rounds; round++) {
       const u32 buffer = round % 2, turn = round / 2;
-      if (turn > 0)
+      if (turn > 0) {
         mbar_wait(empty + buffer * 8, (turn - 1) % 2);
+        fence_proxy_async();
+      }
       mbar_arrive_expect_tx(full + buffer * 8, BUFFER_BYTES);
       bulk_load(smem_base() + buffer * BUFFER_BYTES, source + round * 64, BUFFER_BYTES, full + buffer * 8);
     }
