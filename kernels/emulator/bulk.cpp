@@ -77,6 +77,8 @@ void Block::report_copies_not_waited_for(const Mbarrier& barrier) {
   }
 }
 void Block::report_abandoned_bulk_copies() {
+  while (deliver_bulk_copy()) {
+  }
   for (const auto& [address, barrier] : mbarriers_)
     report_copies_not_waited_for(barrier);
 }
