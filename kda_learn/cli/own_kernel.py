@@ -47,6 +47,7 @@ def _data(run: OwnRun) -> dict[str, Any]:
             for one in run.outputs
         ],
         "rows": [asdict(row) for row in run.rows],
+        "widths": asdict(run.widths),
         "instructions": [
             {"file": file, "line": line, "op": op, "instructions": count}
             for (file, line, op), count in counts.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -133,10 +134,16 @@ def _checked(request: argparse.Namespace) -> list[CheckRow]:
 
 def trace(request: argparse.Namespace) -> Answer:
     """Each line's shared-memory traffic."""
-    from ..kernel_a.tile import trace
+    from ..kernel_a.tile import traced_tile
+    from ..kernel_a.widths import comparison
     from ..tracing.rows import per_tile, totals
+    from ..tracing.rows import rows as rows_of
+    from ..tracing.widths import in_source
 
-    traced = trace(request.stage, v_split=request.v_split)
+    stage = as_stage(request.stage)
+    launch = traced_tile(stage, v_split=request.v_split)
+    traced = rows_of(launch, stage.source, VSPLIT=request.v_split)
+    widths = comparison(stage.path, in_source(launch), request.v_split)
     rows = [asdict(row) for row in traced]
     sums = [asdict(row) for row in totals(per_tile(traced, 1))]
     counts = {
@@ -149,15 +156,17 @@ def trace(request: argparse.Namespace) -> Answer:
     by_line |= counts | {"max_way": "max way"}
     by_region = {"kind": "kind", "region": "region"} | counts
     data = {
-        "stage": as_stage(request.stage).id,
+        "stage": stage.id,
         "machine": "emulator",
         "v_split": request.v_split,
         "tiles": 1,
         "rows": rows,
         "totals": sums,
+        "widths": asdict(widths),
     }
     heading = "One tile, without the sections start and finish:"
-    return Answer(data, f"{_table(rows, by_line)}\n\n{heading}\n\n{_table(sums, by_region)}")
+    parts = [_table(rows, by_line), heading, _table(sums, by_region), *_filled(widths.sentences())]
+    return Answer(data, "\n\n".join(parts))
 
 
 def diff(request: argparse.Namespace) -> Answer:
@@ -265,6 +274,13 @@ def _table(rows: Sequence[dict[str, Any]], columns: dict[str, str], wrap: str | 
     from ..ground.text_table import table
 
     return table(list(columns.values()), [[row[key] for key in columns] for row in rows], wrap=wrap)
+
+
+def _filled(sentences: Sequence[str]) -> list[str]:
+    """Sentences broken into lines."""
+    from ..ground.text_table import WIDTH
+
+    return [textwrap.fill(sentence, WIDTH) for sentence in sentences]
 
 
 def _counter() -> Callable[[str], None]:

@@ -86,7 +86,7 @@ def _lines(run: OwnRun) -> list[Part]:
         headers = ["line", "op", "instr.", "bytes", "sectors"]
         caption = "The rest; bytes and sectors (of 32 bytes): of global memory"
         parts.append(Table(headers, rest, caption=caption))
-    return parts
+    return parts + list(map(Sentence, run.widths.sentences()))
 
 
 def _sizes(sizes: tuple[int, ...]) -> Cell:

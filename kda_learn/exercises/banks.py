@@ -2,13 +2,16 @@
 
 import numpy as np
 
+from ..compilers.nvrtc import compile
 from ..hardware.limits import BANK_BYTES, BANKS
 from ..lab import banks
 from ..machines.launching import launch
 from ..sources.kernel_source import KernelSource
 from ..tracing.rows import Row, rows, traced
+from ..tracing.widths import compare, in_source
 from .cell import Cell
 from .grading import Demand, Observation, not_counted
+from .widths import with_widths
 
 NOT_READ = 0xFFFF
 """What the copy holds where nothing was read: the poison that it begins with."""
@@ -33,7 +36,11 @@ def judge(cell: Cell, observation: Observation) -> list[Demand]:
     demands = [_right_bytes(cell, observation), _faults(cell, observation)]
     if observation.faults:
         return [*demands, not_counted("wavefronts"), not_counted("shared memory")]
-    return [*demands, _wavefronts(cell, observation), _shared_memory(cell, observation)]
+    widths = compare(
+        in_source(observation.launch), lambda: compile(cell.path, entry=banks.runnable(cell.path).entry)
+    )
+    wavefronts = with_widths(_wavefronts(cell, observation), cell, widths)
+    return [*demands, wavefronts, _shared_memory(cell, observation)]
 
 
 def _right_bytes(cell: Cell, observation: Observation) -> Demand:

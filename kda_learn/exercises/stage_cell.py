@@ -17,11 +17,14 @@ from ..kernel_a.problem import Problem, random_problem
 from ..kernel_a.run import run
 from ..kernel_a.tile import traced_tile
 from ..kernel_a.variants import kernel_entry, threads_of
+from ..kernel_a.widths import comparison
 from ..sources.kernel_source import KernelSource
 from ..sources.stages import as_stage
 from ..tracing.rows import Row, per_tile, rows
+from ..tracing.widths import in_source
 from .cell import Cell
 from .grading import Demand, Observation, not_counted
+from .widths import with_widths
 
 CLEARLY_WRONG = 2.0  # times the error that rounding explains
 NAMED_REGION = re.compile(r"\bSmem::(\w+)")
@@ -54,7 +57,10 @@ def judge(cell: Cell, observation: Observation) -> list[Demand]:
     """The demands on a cell that compiles for the emulator."""
     if observation.can_be_counted:
         own, mine = _tile(cell.exercise.kernel), _tile(cell.path)
-        counted = [_wavefronts(cell, own, mine), _barriers(cell, own, mine)]
+        counted = [
+            with_widths(_wavefronts(cell, own, mine), cell, mine.widths),
+            _barriers(cell, own, mine),
+        ]
     else:
         counted = [not_counted("wavefronts"), not_counted("barriers")]
     return [
@@ -78,6 +84,7 @@ class _Tile:
             self.wavefronts[_class_of(row)] += int(row.wavefronts)
         barriers = sum(count for (_, _, name), count in launch.counts.items() if name == "syncthreads")
         self.barriers = barriers * LANES // threads_of(stage)
+        self.widths = comparison(path, in_source(launch))
 
 
 @lru_cache(maxsize=8)

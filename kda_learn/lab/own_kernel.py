@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compilers.nvrtc import compile
 from ..ground.errors import BadInput
 from ..hardware.bf16 import from_bf16, to_bf16
 from ..machines.launching import launch
@@ -21,6 +22,7 @@ from ..machines.runnable import Runnable
 from ..sources.kernel_source import KernelSource
 from ..sources.launch_header import Argument, LaunchHeader, read_header
 from ..tracing.rows import Row, rows
+from ..tracing.widths import Comparison, compare, in_source
 
 if TYPE_CHECKING:
     from ..machines.emulator import Launch
@@ -53,6 +55,7 @@ class OwnRun:
     seconds: float  # of one launch, without compiling and copying
     launch: Launch | None  # on the CPU machine
     rows: list[Row]  # of a traced run: what every line did to shared memory
+    widths: Comparison  # of a traced run: whether the compiler for GPUs leaves accesses as wide as they are
 
     @property
     def ok(self) -> bool:
@@ -94,6 +97,9 @@ def run_own(
         seconds=done.seconds,
         launch=done.launch,
         rows=rows(done.launch, KernelSource.load(header.path)) if trace else [],
+        widths=compare(in_source(done.launch), lambda: compile(header.path, entry=header.entry))
+        if trace
+        else Comparison(),
     )
 
 

@@ -11,11 +11,13 @@ from ..compilers.nvrtc import Compiled
 from ..display.banners import measured_banner
 from ..display.glossary import OPCODES
 from ..display.parts import Cell, Part, Sentence, Shown, Table, Value, whole
-from ..ground.errors import MachineUnavailable
+from ..ground.errors import KdaError, MachineUnavailable
 from ..hardware.occupancy import Occupancy, blocks_per_sm
 from ..kernel_a.builds import Facts, count_opcodes, facts_of, instructions_of, recorded
 from ..kernel_a.variants import compile_stage, kernel_entry, shared_memory_of, threads_of
+from ..kernel_a.widths import comparison, widths_of
 from ..sources.stages import as_stage
+from ..tracing.widths import Comparison
 
 if TYPE_CHECKING:
     from ..sources.stages import Stage
@@ -53,6 +55,7 @@ class Build(Shown):
     kernel: Stage
     facts: Facts
     compiled: Compiled | None
+    variant: tuple[int, bool, str]  # VSplit, whether sequences differ in length, type of the snapshots
     base: Build | None = None
 
     @property
@@ -102,6 +105,14 @@ class Build(Shown):
             return self.facts.opcodes or {}
         return count_opcodes(instructions_of(self.compiled))
 
+    @cached_property
+    def widths(self) -> Comparison:
+        """Whether the compiler leaves the accesses of one tile as wide as they are in the source."""
+        try:
+            return comparison(self.kernel.path, widths_of(self.kernel, *self.variant), *self.variant)
+        except KdaError as missing:  # the CPU machine cannot run it
+            return Comparison(missing=str(missing))
+
     def sass_histogram(self) -> Histogram:
         """How often each kind of machine instruction stands in the code, beside the base's if it has one.
 
@@ -135,7 +146,12 @@ class Build(Shown):
         )
         words = dict.fromkeys(build.facts.recorded for build in builds if build.facts.recorded)
         banners = [measured_banner(text, recorded=True) for text in words]
-        return [*banners, Table(["", *(build.stage for build in builds)], rows), Sentence(note, quiet=True)]
+        return [
+            *banners,
+            Table(["", *(build.stage for build in builds)], rows),
+            Sentence(note, quiet=True),
+            *map(Sentence, self.widths.sentences()),
+        ]
 
     def _sides(self) -> list[Build]:
         return [build for build in (self.base, self) if build is not None]
@@ -165,16 +181,18 @@ def compile(
     a banner. Raises BadInput for what no stage has, MachineUnavailable with neither NVRTC nor a record.
     """
 
+    variant = v_split, varlen, snapshot_dtype
+
     def build(one: Stage | str | Path, base: Build | None = None) -> Build:
         kernel = as_stage(one)
         try:
-            compiled = compile_stage(kernel, v_split, varlen, snapshot_dtype)
+            compiled = compile_stage(kernel, *variant)
         except MachineUnavailable as missing:
-            entry = kernel_entry(v_split, varlen, snapshot_dtype)
-            facts = recorded(kernel.id, entry, str(missing))
+            facts = recorded(kernel.id, kernel_entry(*variant), str(missing))
             if facts is None:
                 raise
-            return Build(kernel, facts, None, base)
-        return Build(kernel, facts_of(compiled, shared_memory_of(kernel, v_split)), compiled, base)
+            return Build(kernel, facts, None, variant, base)
+        facts = facts_of(compiled, shared_memory_of(kernel, v_split))
+        return Build(kernel, facts, compiled, variant, base)
 
     return build(stage, None if against is None else build(against))

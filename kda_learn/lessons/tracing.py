@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,13 @@ from ..display.parts import Bar, Part, Sentence, Shown, Table, Value, whole
 from ..ground.errors import BadInput
 from ..hardware.banks import cost
 from ..kernel_a.tile import traced_tile
+from ..kernel_a.widths import comparison
 from ..sources.includes import digest
 from ..sources.kernel_source import KernelSource
 from ..sources.stages import as_stage
 from ..tracing.patterns import recorded
 from ..tracing.rows import OUTSIDE_THE_TILE_LOOP, Row, kind_of, per_tile, rows
+from ..tracing.widths import Comparison, Widths, in_source
 
 if TYPE_CHECKING:
     from ..sources.stages import Stage
@@ -65,6 +67,7 @@ class Trace(Shown):
     rows: list[Row]
     patterns: list[dict[str, Any]]  # as `tracing.patterns.recorded` gives them
     source: KernelSource
+    widths: Widths  # of its accesses, as the source has them
     base: Trace | None = None
 
     def __iter__(self) -> Iterator[Row]:
@@ -128,11 +131,17 @@ class Trace(Shown):
         in_order = sorted(self.chosen(words, **where), key=lambda row: (-row.excess, -row.wavefronts))
         return Lines(self.stage, in_order[:top], self.source)
 
+    @cached_property
+    def in_machine_code(self) -> Comparison:
+        """Whether NVIDIA's compiler leaves the accesses as wide as they are in the source."""
+        return comparison(self.source.path, self.widths, self.v_split)
+
     def parts(self) -> list[Part]:
         return [
             machine_banner("emulator", "It keeps the 32 addresses of every access to shared memory."),
             self._table(),
             Sentence(NOTE, quiet=True),
+            *map(Sentence, self.in_machine_code.sentences()),
         ]
 
     def _table(self) -> Table:
@@ -239,6 +248,7 @@ def _traced(kernel: Stage, digest: str, v_split: int) -> Trace:
         rows=rows(launch, source, VSPLIT=v_split),
         patterns=recorded(launch, source, VSPLIT=v_split),
         source=source,
+        widths=in_source(launch),
     )
 
 

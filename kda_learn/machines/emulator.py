@@ -90,6 +90,7 @@ class Launch:
     accesses: NDArray[Any]  # of dtype ACCESS, ordered by block, then by `order`
     counts: dict[Key, int]  # warp instructions
     traffic: dict[Key, Traffic]  # of what moves global memory
+    widths: dict[Key, set[int]]  # bytes that a lane moves at a time (of ldmatrix and stmatrix 16: a row)
     seconds: float
 
 
@@ -201,7 +202,7 @@ class Library:
         """A result of kernels/emulator/launch.cpp."""
         found = json.loads(self._runtime.emulator_result_json(result).decode())
         operations = self._runtime.emulator_operation_names().decode().split()
-        counts, traffic = _counts(found["counts"], operations)
+        counts, traffic, widths = _counts(found["counts"], operations)
         count = ctypes.c_uint64()
         records = self._runtime.emulator_result_accesses(result, ctypes.byref(count))
         raw = ctypes.string_at(records, count.value * ACCESS.itemsize) if count.value else b""
@@ -212,6 +213,7 @@ class Library:
             accesses=np.frombuffer(raw, dtype=ACCESS),
             counts=counts,
             traffic=traffic,
+            widths=widths,
             seconds=seconds,
         )
 
@@ -237,17 +239,22 @@ def _faults(found: list[list[Any]]) -> list[Fault]:
     return list(result.values())
 
 
-def _counts(found: list[list[Any]], operations: list[str]) -> tuple[dict[Key, int], dict[Key, Traffic]]:
-    """`Launch.counts` and `Launch.traffic`, in the order of lines."""
+def _counts(
+    found: list[list[Any]], operations: list[str]
+) -> tuple[dict[Key, int], dict[Key, Traffic], dict[Key, set[int]]]:
+    """`Launch.counts`, `Launch.traffic` and `Launch.widths`, in the order of lines."""
     counts: dict[Key, int] = {}
     traffic: dict[Key, Traffic] = {}
-    for file, line, operation, instructions, moved, sectors in sorted(found):
+    widths: dict[Key, set[int]] = {}
+    for file, line, operation, instructions, moved, sectors, width in sorted(found):
         key = (file, line, operations[operation])
         counts[key] = counts.get(key, 0) + instructions
         if moved:
             before = traffic.get(key, Traffic(0, 0))
             traffic[key] = Traffic(before.bytes + moved, before.sectors + sectors)
-    return counts, traffic
+        if width:
+            widths.setdefault(key, set()).add(width)
+    return counts, traffic, widths
 
 
 def _three_sizes(name: str, sizes: int | tuple[int, ...]) -> tuple[int, int, int]:

@@ -38,11 +38,11 @@ std::string to_json(const Fault& fault) {
   return "[" + quoted(fault.kind) + "," + quoted(fault.message) + "," + place_of(fault.site) + "," +
          std::to_string(fault.count) + "," + place_of(fault.other) + "]";
 }
-// [file, line, operation, instructions, bytes, sectors]
+// [file, line, operation, instructions, bytes, sectors, bytes of one lane]
 std::string to_json(const CallSite& site, const Count& count) {
   return "[" + place_of(site) + "," + std::to_string(static_cast<int>(site.operation)) + "," +
          std::to_string(count.instructions) + "," + std::to_string(count.bytes) + "," +
-         std::to_string(count.sectors) + "]";
+         std::to_string(count.sectors) + "," + std::to_string(site.bytes) + "]";
 }
 std::string to_json(const std::vector<std::string>& names) {
   std::string items;

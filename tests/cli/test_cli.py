@@ -110,15 +110,20 @@ def test_interrupting_is_quiet(capsys, monkeypatch):
 # ---- what it needs ----
 
 
-def test_check_and_trace_load_numpy_and_nothing_else():
+def test_check_and_trace_need_numpy_and_nothing_else():
+    """A trace takes CuPy's compiler, to compare widths, where there is one; without it says so."""
     program = (
         "import sys; from kda_learn.cli.main import main;"
-        "codes = [main(['check', 's12', '--machine', 'emulator']), main(['trace', 's12'])];"
-        "print([name for name in ('cupy', 'torch', 'rich', 'typer', 'IPython', 'ipywidgets', 'anywidget',"
-        " 'matplotlib') if name in sys.modules], codes)"
+        "names = ('cupy', 'torch', 'rich', 'typer', 'IPython', 'ipywidgets', 'anywidget', 'matplotlib');"
+        "codes = [main(['check', 's12', '--machine', 'emulator'])];"
+        "loaded = [name for name in names if name in sys.modules];"
+        "sys.modules['cupy'] = None;"
+        "codes += [main(['trace', 's12'])];"
+        "print(loaded, codes)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[] [0, 0]"
+    assert "Not compared with the widths of accesses" in done.stdout
 
 
 def test_importing_the_package_is_cheap():
