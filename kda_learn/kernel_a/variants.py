@@ -100,5 +100,8 @@ def compile_at_once(jobs: Iterable[Job]) -> None:
 def _constant(stage: Stage, name: str, what: str, v_split: int = 1) -> int:
     constants = stage.source.constants(VSPLIT=v_split)
     if name not in constants:
-        raise BadInput(f"{stage.path.name} has no {what}: give a file made like a stage's.")
+        raise BadInput(
+            f"{stage.path.name} has no {what}: give a file made like a stage's; any other kernel "
+            "takes `kda-learn run`."
+        )
     return constants[name]

@@ -21,6 +21,7 @@ from ..machines.launching import launch
 from ..machines.runnable import Runnable
 from ..sources.kernel_source import KernelSource
 from ..sources.launch_header import Argument, LaunchHeader, read_header
+from ..sources.stages import own_file
 from ..tracing.rows import Row, rows
 from ..tracing.widths import Comparison, compare, in_source
 
@@ -81,7 +82,7 @@ def run_own(
     that is the CPU machine's. Raises BadInput for a header that does not fit and for a kernel that does not
     compile, MachineUnavailable if the machine is missing.
     """
-    header = _with_seed(read_header(Path(path)), seed)
+    header = _with_seed(read_header(own_file(path)), seed)
     first = runnable(header)
     done = launch(first, machine, seed=ORDERS[0], trace=trace)
     faults = list(done.faults)

@@ -3,6 +3,7 @@
 What a stage is about is written in its .cu file; this module holds only its name and its place.
 """
 
+import contextlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,12 +101,19 @@ def as_stage(given: Stage | str | Path) -> Stage:
         raise BadInput(f"stage is {given!r}: give a Stage, an id such as 's12', or the path of a .cu file.")
     if isinstance(given, str) and not given.endswith(".cu"):
         return stage(given)
-    path = Path(given).resolve()
-    if not path.is_file() or path.suffix != ".cu":
-        raise BadInput(
-            f"There is no CUDA source file {given}: give a stage of the ladder or the path of a .cu file."
-        )
+    path = own_file(given)
     return next((rung for rung in STAGES if rung.path == path), Stage(path.name, file=path))
+
+
+def own_file(given: str | Path) -> Path:
+    """The path of a .cu file, from the root on. Raises BadInput for anything that is none."""
+    if not isinstance(given, (str, Path)):
+        raise BadInput(f"The file is {given!r}: give the path of a .cu file.")
+    with contextlib.suppress(OSError, ValueError):  # a name that no file system takes
+        path = Path(given).resolve()
+        if path.suffix == ".cu" and path.is_file():
+            return path
+    raise BadInput(f"There is no CUDA source file {given!s}: give the path of a .cu file.")
 
 
 def diff(name: str, base: str | None = None) -> Diff:

@@ -55,7 +55,7 @@ def test_a_fault_exits_with_1(tmp_path, capsys):
 def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, capsys):
     path = written(tmp_path, AXPY.partition("#include")[2], ("template", '#include "gpu.cuh"\ntemplate'))
     assert said(capsys, "run", path, exit_code=2).startswith("kda-learn: mine.cu has no launch header: put")
-    assert "is no file" in said(capsys, "run", tmp_path / "absent.cu", exit_code=2)
+    assert "no CUDA source file" in said(capsys, "run", tmp_path / "absent.cu", exit_code=2)
     assert "no whole number" in said(capsys, "run", path, "--seed", "-1", exit_code=2)
     path = written(tmp_path, AXPY, ("a float32 -0.5", "a float32 much"))
     assert said(capsys, "run", path, exit_code=2).startswith("kda-learn: mine.cu:2: a holds much: give")

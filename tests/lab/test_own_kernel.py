@@ -139,6 +139,21 @@ def test_reads_beyond_the_end_are_faults(tmp_path):
     assert "out of bounds" in run.faults[0] and not run.ok
 
 
+@pytest.mark.parametrize("given", [5, None, b"mine.cu", "", ".", "nowhere.cu", "a\0b.cu", "x" * 5000 + ".cu"])
+def test_what_is_no_file(given):
+    with pytest.raises(BadInput, match=r"give the path of a \.cu file"):
+        run_own(given, **CPU)
+
+
+def test_a_relative_path_means_the_folder_of_now(tmp_path, monkeypatch):
+    """What was compiled for a file of this name elsewhere is not taken for it."""
+    for name, change in (("one", "(int)i - 1"), ("other", "(int)i + 5")):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, AXPY, ("(int)i - 1", change))
+        monkeypatch.chdir(tmp_path / name)
+        assert run_own("mine.cu", **CPU).output("index")[0] == (-1 if name == "one" else 5)
+
+
 def test_an_output_that_there_is_not(tmp_path):
     with pytest.raises(BadInput, match="'x' was asked for: the kernel has y, half, index"):
         run_own(written(tmp_path, AXPY), **CPU).output("x")
