@@ -49,13 +49,11 @@ def test_a_file_with_the_very_name_of_a_stage_is_refused(tmp_path):
         as_stage(written(tmp_path, "s05"))
 
 
-def test_a_copy_beside_the_stages_is_not_one_either():
-    path = KERNELS / "kernel_a" / "s12.cu"
-    path.write_text(stage("s12").source.text)
-    try:
-        assert as_stage(path).is_own
-    finally:
-        path.unlink()
+def test_a_copy_in_a_folder_named_alike_is_not_one_either(tmp_path):
+    folder = tmp_path / "kernels" / "kernel_a"
+    folder.mkdir(parents=True)
+    assert as_stage(written(folder, stage("s12").path.name)).is_own
+    assert as_stage(KERNELS / "lab" / "banks.cu").is_own
     assert as_stage(stage("s12").path) is stage("s12")
 
 
