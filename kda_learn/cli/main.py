@@ -1,64 +1,43 @@
 """`kda-learn VERB`: the package on the command line.
 
-Every verb prints text for people or, with --json, one object for programs. Exit codes: 0, 1 if a check found
-a fault, 2 if the request does not fit or this computer cannot do it (one sentence on stderr says why).
+Every verb prints text for people or, with --json, one object for programs. Exit codes: `ground.program`.
 
 argparse and plain text, because a GPU server often has NumPy, CuPy and PyTorch and nothing else.
 """
 
 import argparse
 import json
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from ..ground.errors import BadInput, KdaError
 from ..ground.files import plain
-from ..ground.say import PREFIX, heard_by, print_line
+from ..ground.program import Parser, run_program
+from ..ground.say import heard_by, print_line
 from . import own_kernel, verbs
-
-INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code. arguments: None takes those of the shell."""
+    return run_program(lambda: _answer(arguments))
+
+
+def _answer(arguments: Sequence[str] | None) -> int:
     parser = _parser()
-    try:
-        request = parser.parse_args(arguments)
-        if request.verb is None:
-            print(parser.format_help())
-            return 0
-        with heard_by(print_line):
-            answer = request.answer(request)
-        print(json.dumps(plain(answer.data), indent=1) if request.json else answer.text, flush=True)
-        return answer.exit_code
-    except KdaError as error:
-        print(f"{PREFIX}{error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"{PREFIX}interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Python flushes stdout once more at its end: to nowhere, then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    request = parser.parse_args(arguments)
+    if request.verb is None:
+        print(parser.format_help())
         return 0
+    with heard_by(print_line):
+        answer = request.answer(request)
+    print(json.dumps(plain(answer.data), indent=1) if request.json else answer.text, flush=True)
+    return answer.exit_code
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence instead of printing the usage."""
+def _parser() -> Parser:
+    parser = Parser(prog="kda-learn", description="Kernel A, stage by stage, on a Hopper GPU or on any CPU.")
+    choices = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
 
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{message} (`{self.prog} --help` shows what it takes)")
-
-
-def _parser() -> _Parser:
-    parser = _Parser(prog="kda-learn", description="Kernel A, stage by stage, on a Hopper GPU or on any CPU.")
-    choices = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
-
-    def verb(name: str, answer: Callable[[argparse.Namespace], verbs.Answer], what: str) -> _Parser:
+    def verb(name: str, answer: Callable[[argparse.Namespace], verbs.Answer], what: str) -> Parser:
         made = choices.add_parser(name, help=what, description=what, allow_abbrev=False)
         made.add_argument("--json", action="store_true", help="print one JSON object")
         made.set_defaults(answer=answer)

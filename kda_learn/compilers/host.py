@@ -3,6 +3,8 @@
 import errno
 import hashlib
 import os
+import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -11,9 +13,10 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from ..ground.errors import MachineUnavailable
-from ..ground.files import KERNELS, cache_folder
+from ..ground.errors import BadInput, MachineUnavailable
+from ..ground.files import KERNELS, cannot_be_kept, made_cache_folder
 from ..sources.includes import Stamps, included_files, read_text, stamps_of
+from .kept import is_whole, keep
 from .log import CompileError
 
 _CANDIDATES = ("g++", "clang++", "c++")
@@ -88,9 +91,9 @@ def build_runtime() -> Path:
     """
     folder = KERNELS / "emulator"
     stamps = stamps_of(sorted([*folder.glob("*.cpp"), *folder.glob("*.h")]))
-    request = (compiler(), _cache_folder(), _RUNTIME_DEFINES)
+    request = (compiler(), made_cache_folder("emulator"), _RUNTIME_DEFINES)
     known, path = _runtimes.get(request, ({}, Path()))
-    if known != stamps or not path.exists():
+    if known != stamps or not is_whole(path):
         path = _build_runtime(list(stamps))
         _runtimes[request] = stamps, path
     return path
@@ -99,8 +102,8 @@ def build_runtime() -> Path:
 def _build_runtime(files: list[Path]) -> Path:
     """The runtime of these files, from the disk if it was built before."""
     flags = (*_FLAGS, *(f"-D{define}" for define in _RUNTIME_DEFINES))
-    path = _cache_folder() / f"runtime-{_key(flags, [read_text(file) for file in files])}.so"
-    if not path.exists():
+    path = made_cache_folder("emulator") / f"runtime-{_key(flags, [read_text(file) for file in files])}.so"
+    if not is_whole(path):
         # One translation unit: half the time of one by one.
         together = "".join(f'#include "{file}"\n' for file in files if file.suffix == ".cpp")
         log = _compile(path, [*flags, "-x", "c++", "-"], together)
@@ -115,16 +118,26 @@ def _build_runtime(files: list[Path]) -> Path:
 def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Path) -> Path:
     """A library with one kernel in it, on top of that runtime. Arguments and errors: `emulator.build`."""
     source = source.resolve()
+    if any(character in str(source) for character in '"\n'):
+        raise BadInput(
+            f"{str(source)!r} was given, and no #include can name a path with a quote or a line break: "
+            "rename it."
+        )
     texts = [f"{file}\n{read_text(file)}" for file in included_files(source)]
     flags = (*_FLAGS, f"-I{KERNELS}", *(f"-D{define}" for define in defines))
     key = _key(flags, [entry, runtime.name, *texts])
-    path = _cache_folder() / f"{source.stem}-{key}.so"
-    if not path.exists():
+    stem = re.sub(r"[^\w.-]", "_", source.stem, flags=re.ASCII)[:80]  # the linker splits names at commas
+    path = made_cache_folder("emulator") / f"{stem}-{key}.so"
+    if not is_whole(path):
         host = _HOST.format(source=source, entry=entry)
         link = ["-x", "none", str(runtime), _BESIDE]
         log = _compile(path, [*flags, "-x", "c++", "-", *link], host)
         if log is not None:
-            raise CompileError(f"the C++ compiler refuses the kernel: {_first_error(log)}", log)
+            said = _first_error(log)
+            if said.startswith("<stdin>:"):  # in our lines, which name the kernel
+                what = said.partition("error: ")[2]
+                raise CompileError(f"{source.name} has no kernel {entry} ({what}): name one of its own", log)
+            raise CompileError(f"the C++ compiler refuses the kernel: {said}", log)
     return path
 
 
@@ -137,49 +150,38 @@ def _compile(path: Path, arguments: list[str], text: str) -> str | None:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
             unfinished = Path(folder) / path.name
             command = [*shlex.split(compiler()), "-o", str(unfinished), _NAME + path.name, *arguments]
-            done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+            english = os.environ | {"LC_ALL": "C"}  # what it says is read below
+            done = subprocess.run(
+                command, input=os.fsencode(text), capture_output=True, env=english, check=False
+            )
             if done.returncode == 0:
-                os.replace(unfinished, path)
+                keep(unfinished, path)
                 return None
     except OSError as error:
-        raise _unusable(path.parent, error.strerror) from error
+        raise cannot_be_kept(path.parent, error) from None
+    said = done.stderr.decode(errors="replace")
     full = os.strerror(errno.ENOSPC)
-    if full in done.stderr:
-        raise _unusable(path.parent, full)
-    return done.stderr
-
-
-def _unusable(folder: Path, reason: str) -> MachineUnavailable:
-    return MachineUnavailable(
-        f"compiled kernels cannot be kept in {folder} ({reason}): set KDA_LEARN_CACHE to a folder that can "
-        "be written, or make room."
-    )
+    if full in said:
+        raise cannot_be_kept(path.parent, full)
+    return said
 
 
 def _first_error(log: str) -> str:
     """The line of a compiler's output that says what is wrong."""
-    lines = [line for line in log.splitlines() if "error" in line.lower() or "undefined reference" in line]
+    lines = [line for line in log.splitlines() if re.search(r"\berror: |undefined reference", line)]
     return next(iter(lines or log.splitlines()), "it failed and did not say why").strip()
 
 
 def _key(flags: tuple[str, ...], texts: list[str]) -> str:
     """Changes whenever the result of a build would."""
     result = hashlib.sha256()
-    for text in (_compiler_version(compiler()), *flags, *texts):
-        result.update(f"{len(text)}\n{text}".encode())
+    computer = " ".join((platform.machine(), *platform.libc_ver()))  # some share one home folder
+    for text in (computer, _compiler_version(compiler()), *flags, *texts):
+        result.update(f"{len(text)}\n{text}".encode(errors="surrogateescape"))
     return result.hexdigest()[:20]
 
 
 @lru_cache(maxsize=4)
 def _compiler_version(command: str) -> str:
-    done = subprocess.run([*shlex.split(command), "--version"], capture_output=True, text=True, check=False)
-    return command + done.stdout
-
-
-def _cache_folder() -> Path:
-    folder = cache_folder("emulator")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unusable(folder, error.strerror) from error
-    return folder
+    done = subprocess.run([*shlex.split(command), "--version"], capture_output=True, check=False)
+    return command + done.stdout.decode(errors="replace")

@@ -5,15 +5,17 @@ are kept on disk, keyed by the text of the source and of every file it includes,
 compiler's version.
 """
 
+import ctypes
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..ground.errors import MachineUnavailable
-from ..ground.files import KERNELS, cache_folder, write_atomically
+from ..ground.files import KERNELS, cache_folder, clear_place, give_cupy_a_folder, write_atomically
 from ..sources.includes import digest, kept_while_unchanged, read_text
 from .log import CompileError, first_error, parse_resources
 from .sass import SassInstruction, disassemble
@@ -134,10 +136,15 @@ def _cudart_headers() -> str | None:
 
 def _nvrtc():
     """CuPy's binding of NVRTC, or MachineUnavailable in one sentence."""
+    give_cupy_a_folder()
     try:
         from cupy.cuda import nvrtc
 
-        nvrtc.getVersion()
+        try:
+            nvrtc.getVersion()
+        except Exception:
+            _load_from_search_path()
+            nvrtc.getVersion()
     except Exception as error:  # which one depends on what is missing: CuPy, the library or one of its parts
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise MachineUnavailable(
@@ -148,27 +155,37 @@ def _nvrtc():
     return nvrtc
 
 
+def _load_from_search_path() -> None:
+    """Load the library from a package that lies on PYTHONPATH: CuPy looks only where Python installs them."""
+    for folder in sys.path:
+        for library in sorted(Path(folder).glob("nvidia/*/lib/libnvrtc.so.*")):
+            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
 def _from_cache(key: str) -> Compiled | None:
     """A kept result, or None; a file that is damaged or in an older form counts as absent."""
     try:
-        values = json.loads((cache_folder("nvrtc") / f"{key}.json").read_text())
-        cubin = (cache_folder("nvrtc") / f"{key}.cubin").read_bytes()
+        folder = cache_folder("nvrtc")
+        values = json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))
+        cubin = (folder / f"{key}.cubin").read_bytes()
         if hashlib.sha256(cubin).hexdigest() != values.pop("cubin_sha256"):
             return None
         return Compiled(**values | {"cubin": cubin, "path": Path(values["path"])})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, MachineUnavailable):
         return None
 
 
 def _to_cache(key: str, compiled: Compiled) -> None:
-    """Keep a result. A cache that cannot be written (full disk, read-only home) only costs time."""
+    """Keep a result. A cache that cannot be written (full disk, no home) only costs time."""
     values = asdict(compiled) | {
         "path": str(compiled.path),
         "cubin_sha256": hashlib.sha256(compiled.cubin).hexdigest(),
     }
     del values["cubin"]
     try:
-        write_atomically(cache_folder("nvrtc") / f"{key}.cubin", compiled.cubin)
-        write_atomically(cache_folder("nvrtc") / f"{key}.json", json.dumps(values).encode())
-    except OSError:
+        for ending, content in (("cubin", compiled.cubin), ("json", json.dumps(values).encode())):
+            path = cache_folder("nvrtc") / f"{key}.{ending}"
+            clear_place(path)
+            write_atomically(path, content)
+    except (OSError, MachineUnavailable):
         pass

@@ -1,4 +1,4 @@
-"""Errors, files, plain text, and the one channel by which work says how far it is.
+"""Errors, files, plain text, how programs end, and the one channel by which work says how far it is.
 
 The standard library only; imports no other room.
 """

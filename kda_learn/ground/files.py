@@ -6,10 +6,13 @@ can be deleted at any time.
 
 import math
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from .errors import MachineUnavailable
 
 PACKAGE = Path(__file__).resolve().parents[1]
 DATA = PACKAGE / "data"
@@ -27,18 +30,80 @@ NOTEBOOKS = _beside_or_in_the_package("notebooks")
 
 
 def cache_folder(part: str) -> Path:
-    """The folder for one kind of results, such as "nvrtc"; it may not exist yet."""
+    """The folder for one kind of results, such as "nvrtc"; it may not exist yet.
+
+    Raises MachineUnavailable where KDA_LEARN_CACHE is not set and there is no home folder to keep files in.
+    """
     named = os.environ.get("KDA_LEARN_CACHE")
     return (Path(named) if named else _user_cache_folder() / "kda-learn") / part
+
+
+def made_cache_folder(part: str) -> Path:
+    """The same folder, made if it was not there. Raises MachineUnavailable if it cannot be made."""
+    folder = cache_folder(part)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_be_kept(folder, error) from None
+    return folder
+
+
+def cannot_be_kept(folder: Path, error: OSError | str) -> MachineUnavailable:
+    """What to raise when a cache folder cannot be written to."""
+    reason = error if isinstance(error, str) else error.strerror
+    return MachineUnavailable(
+        f"compiled kernels cannot be kept in {folder} ({reason}): set KDA_LEARN_CACHE to a folder that can "
+        "be written, or make room."
+    )
+
+
+def give_cupy_a_folder() -> None:
+    """Call this before CuPy is imported: it makes a folder for its files then, and fails where it cannot.
+
+    Where the home folder cannot be written, it gets a part of our cache instead. Raises MachineUnavailable if
+    that cannot be written either, or the folder that CUPY_CACHE_DIR names.
+    """
+    named = os.environ.get("CUPY_CACHE_DIR")
+    try:
+        folder = Path(named) if named else home_folder() / ".cupy" / "kernel_cache"
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if named:
+            raise MachineUnavailable(
+                f"CuPy cannot keep its files in {named} ({error.strerror}): set CUPY_CACHE_DIR to a folder "
+                "that can be written, or unset it."
+            ) from None
+        os.environ["CUPY_CACHE_DIR"] = str(made_cache_folder("cupy"))
+    except MachineUnavailable:
+        os.environ["CUPY_CACHE_DIR"] = str(made_cache_folder("cupy"))
+
+
+def home_folder() -> Path:
+    """The user's home folder. Raises MachineUnavailable where there is none, as in a container whose user is
+    a number that no one has entered.
+    """
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise MachineUnavailable(
+            "Nothing can be kept, this user has no home folder (HOME is not set): set KDA_LEARN_CACHE to a "
+            "folder that can be written, such as KDA_LEARN_CACHE=/tmp/kda-learn."
+        ) from None
 
 
 def _user_cache_folder() -> Path:
     """The system's folder for such files: a few lines here, so that the package needs nothing but NumPy."""
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
+        return home_folder() / "Library" / "Caches"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return Path(os.environ.get("LOCALAPPDATA") or home_folder() / "AppData" / "Local")
+    return Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache")
+
+
+def clear_place(path: Path) -> None:
+    """Remove a folder that lies where a file of the cache belongs. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ need not pass on a callback that its own work has no use for.
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 PREFIX = "kda-learn: "
 """How a line on standard error begins that is meant for people."""
@@ -30,8 +30,9 @@ def is_heard() -> bool:
 
 
 def print_line(text: str) -> None:
-    """A listener that writes each text to standard error, as a line of its own."""
-    print(f"{PREFIX}{text}", file=sys.stderr, flush=True)
+    """A listener that writes each text to standard error, as a line of its own, if that can be written to."""
+    with suppress(OSError):
+        print(f"{PREFIX}{text}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What this computer has, as plain facts. Standard library only: set-up reads them before installing."""
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -8,9 +9,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+
+from ..ground.errors import MachineUnavailable
+from ..ground.files import cannot_be_kept, made_cache_folder
 
 CPP_COMPILERS = ("g++", "clang++", "c++")
 CPU_MACHINE_SYSTEMS = ("Linux", "Darwin")  # as platform.system() names them; Darwin is macOS
@@ -50,6 +55,7 @@ class Facts:
     ncu: str | None = None
     counters_open: bool | None = None
     packages: dict[str, str] = field(default_factory=dict)
+    cache_trouble: str = ""  # why compiled kernels cannot be kept, and what to do; empty if they can
 
     @property
     def cpu_machine(self) -> bool:
@@ -75,6 +81,7 @@ def look(folder: Path | None = None) -> Facts:
         ncu=ncu_program(),
         counters_open=counters_open(),
         packages=installed_packages(),
+        cache_trouble=cache_trouble(),
     )
 
 
@@ -173,10 +180,23 @@ def memory_bytes() -> int | None:
 
 def free_disk_bytes(folder: Path) -> int:
     """What is free on the disk of `folder`, or of its nearest parent that exists."""
-    folder = folder.resolve()
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
+    folder = folder.absolute()
+    for place in (folder, *folder.parents):
+        with contextlib.suppress(OSError):  # it is not there, or may not be looked into
+            return shutil.disk_usage(place).free
+    return 0
+
+
+def cache_trouble() -> str:
+    """Why files cannot be kept in the cache folder, with what to do; empty if they can. Makes the folder."""
+    try:
+        folder = made_cache_folder("emulator")
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except MachineUnavailable as error:
+        return str(error)
+    except OSError as error:
+        return str(cannot_be_kept(folder, error))
 
 
 def installed_packages() -> dict[str, str]:

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..ground.errors import BadInput, MachineUnavailable
+from ..ground.files import give_cupy_a_folder
 
 MACHINE_VARIABLE = "KDA_LEARN_MACHINE"
 """The environment variable that forbids the GPU: to build or test as on a computer without one."""
+
+WITHOUT_GPU = "the CPU machine, machine 'emulator', runs and checks every stage without a GPU"
+"""The end of a sentence about a GPU that cannot be used: true of whatever was asked for."""
 
 # Bits of nvidia-smi's clocks_event_reasons.active (NVML's nvmlClocksEventReasons).
 CLOCK_LIMITS = {
@@ -58,26 +62,26 @@ def describe(index: int = 0) -> Gpu:
 
     Raises MachineUnavailable, with the reason, if there is none, no driver or no CuPy.
     """
+    give_cupy_a_folder()
     try:
         import cupy
     except Exception as error:  # CuPy raises several kinds when a library of its own is missing
         raise MachineUnavailable(
             f"No GPU can be used, CuPy does not load ({type(error).__name__}): run `make setup`, or `pip "
-            "install cupy-cuda13x` (cupy-cuda12x for a driver older than 580); without a GPU use "
-            "machine='emulator'."
+            f"install cupy-cuda13x` (cupy-cuda12x for a driver older than 580); {WITHOUT_GPU}."
         ) from None
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
         raise MachineUnavailable(
-            f"No GPU can be used, the NVIDIA driver does not answer ({str(error).split(':')[0]}): install or "
-            "update it, or use machine='emulator'."
+            f"No GPU can be used, no NVIDIA driver answers ({str(error).split(':')[0]}): `kda-learn doctor` "
+            f"says what is missing; {WITHOUT_GPU}."
         ) from None
     if index >= count:
         raise MachineUnavailable(
-            f"GPU number {index} was asked for and this computer shows {count}: give a smaller number, or "
-            "use machine='emulator'."
+            f"GPU number {index} was asked for and this computer shows {count}: give a smaller number; "
+            f"{WITHOUT_GPU}."
         )
     properties = runtime.getDeviceProperties(index)
     pci_bus_id = runtime.deviceGetPCIBusId(index)
@@ -108,7 +112,7 @@ def hopper(index: int = 0) -> Gpu:
         major, minor = gpu.compute_capability
         raise MachineUnavailable(
             f"The GPU {gpu.name} has compute capability {major}.{minor} and the kernels are built for "
-            "Hopper, 9.0 (H100, H200, H20): use machine='emulator'."
+            f"Hopper, 9.0 (H100, H200, H20): {WITHOUT_GPU}."
         )
     return gpu
 

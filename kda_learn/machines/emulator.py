@@ -222,9 +222,11 @@ def _load(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise MachineUnavailable(
-            f"{path} cannot be loaded ({error}): set KDA_LEARN_CACHE to a folder from which programs may run."
-        ) from error
+        if os.statvfs(path.parent).f_flag & os.ST_NOEXEC:
+            cure = "set KDA_LEARN_CACHE to a folder from which programs may run"
+        else:
+            cure = f"delete {path.parent}, and if that does not help, see `kda-learn doctor`"
+        raise MachineUnavailable(f"{path} cannot be loaded ({error}): {cure}.") from None
 
 
 def _faults(found: list[list[Any]]) -> list[Fault]:

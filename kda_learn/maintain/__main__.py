@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..ground.errors import KdaError
 from ..ground.files import DATA
-from ..ground.say import PREFIX, heard_by, print_line
+from ..ground.program import Parser, run_program
+from ..ground.say import heard_by, print_line
 from . import pins, profiles, readme, recordings
 
 WHAT: dict[str, tuple[str, Callable[[Path], list[Path]]]] = {
@@ -32,9 +32,13 @@ WHAT: dict[str, tuple[str, Callable[[Path], list[Path]]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0, or 2 if it cannot be done here (one sentence on standard error says why)."""
+    """Run one of them and return the exit code, as `ground.program` says."""
+    return run_program(lambda: _write(arguments))
+
+
+def _write(arguments: Sequence[str] | None) -> int:
     described = "\n".join(f"  {name:<15} {words}" for name, (words, _) in WHAT.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m kda_learn.maintain",
         description=f"{__doc__.splitlines()[0]}\n\n{described}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -42,12 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("what", choices=WHAT, metavar="WHAT")
     parser.add_argument("--folder", type=Path, default=DATA, help="where records go (default: the package)")
     request = parser.parse_args(arguments)
-    try:
-        with heard_by(print_line):
-            written = WHAT[request.what][1](request.folder)
-    except KdaError as error:
-        print(f"{PREFIX}{error}", file=sys.stderr)
-        return 2
+    with heard_by(print_line):
+        written = WHAT[request.what][1](request.folder)
     print("\n".join(map(str, written)))
     return 0
 

@@ -49,9 +49,9 @@ def reproduce(
     """Measure what this computer can, and write `out`/report.html and `out`/pack.json.
 
     stages: ids (None: all). configs, heads, sms: as in `ladder.ladder`. fresh: forget what earlier runs left
-    in `out`. minutes: begin no run of ncu after so many. What cannot be measured is left out, with its
-    reason; without a Hopper GPU the ladder is the recorded one. Raises BadInput for a request that does not
-    fit or a folder that cannot be written.
+    in `out`, which git ignores if it is new. minutes: begin no run of ncu after so many. What cannot be
+    measured is left out, with its reason; without a Hopper GPU the ladder is the recorded one. Raises
+    BadInput for a request that does not fit or a folder that cannot be written.
     """
     from .page import write_report
 
@@ -60,6 +60,7 @@ def reproduce(
     plan = Plan(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(configs)), heads, sms)
     gpu, why_not = _gpu()
     check_request(plan.stages, plan.configs, [sms], heads, gpu)
+    _make_folder(out)
     if fresh:
         shutil.rmtree(out / PARTS, ignore_errors=True)
     where = "emulator" if gpu is None else f"{gpu.name}, driver {gpu.driver}"
@@ -87,6 +88,16 @@ def reproduce(
     write_report(found, out / "report.html")
     _write_pack(found, out / "pack.json")
     return found
+
+
+def _make_folder(out: Path) -> None:
+    """The folder, if it is not there; a new one is none of git's business, and tells it so."""
+    try:
+        if not out.is_dir():
+            out.mkdir(parents=True)
+            (out / ".gitignore").write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{out} cannot be made ({error.strerror}): give another folder.") from None
 
 
 def _gpu() -> tuple[Gpu | None, str]:

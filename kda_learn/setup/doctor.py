@@ -55,6 +55,7 @@ def diagnose(facts: Facts, stages: Sequence[Stage] = STAGES) -> Report:
         findings.of_counters(facts),
         findings.of_memory(facts),
         findings.of_disk(facts),
+        findings.of_cache(facts),
         findings.of_torch(facts),
         findings.of_jupyter(facts),
         findings.of_stages(facts, on_gpu),

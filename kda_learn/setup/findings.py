@@ -187,6 +187,13 @@ def of_disk(facts: Facts) -> Finding:
     return Finding("disk", "ok", sentence)
 
 
+def of_cache(facts: Facts) -> Finding:
+    if facts.cache_trouble:
+        reason, _, cure = facts.cache_trouble.partition(": ")
+        return Finding("cache", "missing", _capital(f"{reason}."), _capital(cure))
+    return Finding("cache", "ok", "Compiled kernels can be kept, and are compiled once.")
+
+
 def of_torch(facts: Facts) -> Finding:
     version = facts.packages.get("torch")
     if version is None:
@@ -252,6 +259,10 @@ def summary(facts: Facts, on_gpu: Sequence[StageFinding]) -> str:
 
 def _all_launch(facts: Facts, on_gpu: Sequence[StageFinding]) -> bool:
     return bool(facts.gpus) and all(stage.launches for stage in on_gpu)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -4,6 +4,7 @@ A file is read once for each state it is in: its time of change and its size tel
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
@@ -96,24 +97,46 @@ def digest(path: Path) -> str:
         if file.parent == KERNELS / "emulator":
             continue
         text = read_text(file).encode()
-        result.update(f"{file.name} {len(text)}\n".encode())
+        result.update(os.fsencode(f"{file.name} {len(text)}\n"))
         result.update(text)
     return result.hexdigest()
 
 
 _texts: dict[Path, tuple[Stamps, str]] = {}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_BLANKS = dict.fromkeys(map(ord, "\0\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+"""Python would end a line, and NVRTC the text, where a C++ compiler sees a blank or a part of a comment."""
 
 
 def read_text(path: Path) -> str:
-    """A file's text. Raises BadInput when there is no such file."""
+    """A file's text, read as a C++ compiler reads it: bytes that are not UTF-8 are taken for Latin-1.
+
+    Every line ends in one "\\n", and nothing else ends a line. Raises BadInput for what cannot be read.
+    """
     stamps = stamps_of([path])
     known, text = _texts.get(path, ({}, ""))
     if known != stamps or stamps[path] is None:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (FileNotFoundError, IsADirectoryError):
-            raise BadInput(
-                f"{path} was given, which is no file: give the path of a .cu or .cuh file"
-            ) from None
+        text = _decoded(path, _bytes_of(path)).replace("\r\n", "\n").replace("\r", "\n").translate(_BLANKS)
         _texts[path] = stamps, text
     return text
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
+        raise BadInput(f"{path} was given, which is no file: give the path of a .cu or .cuh file") from None
+    except OSError as error:
+        raise BadInput(
+            f"{path} was given, which cannot be read ({error.strerror}): give the path of a .cu or .cuh file "
+            "that you may read"
+        ) from None
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    if content.startswith(_UTF_16):
+        raise BadInput(f"{path} was given, which is UTF-16: save it as UTF-8, C++ compilers read no other")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")

@@ -109,7 +109,7 @@ def own_file(given: str | Path) -> Path:
     """The path of a .cu file, from the root on. Raises BadInput for anything that is none."""
     if not isinstance(given, (str, Path)):
         raise BadInput(f"The file is {given!r}: give the path of a .cu file.")
-    with contextlib.suppress(OSError, ValueError):  # a name that no file system takes
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # a name that cannot be, links in a circle
         path = Path(given).resolve()
         if path.suffix == ".cu" and path.is_file():
             return path
