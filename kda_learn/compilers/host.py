@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import inspect
 import os
 import platform
 import re
@@ -10,12 +11,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 from ..ground.errors import BadInput, MachineUnavailable
 from ..ground.files import KERNELS, cannot_be_kept, made_cache_folder
-from ..sources.includes import Stamps, included_files, read_text, stamps_of
+from ..sources.includes import Stamps, include_elsewhere, included_files, read_text, stamps_of
+from . import call_sites
+from .call_sites import with_call_sites
 from .kept import is_whole, keep
 from .log import CompileError
 
@@ -41,6 +46,8 @@ else:
     _NAME, _BESIDE = "-Wl,-soname,", "-Wl,-rpath,$ORIGIN"
 
 
+GPU = KERNELS / "gpu.cuh"
+_REWRITES = inspect.getsource(call_sites)  # another way to rewrite makes another library
 _RUNTIME_DEFINES: tuple[str, ...] = ()  # tests put EMULATOR_UCONTEXT here
 _HOST = """\
 #include "{source}"
@@ -125,13 +132,18 @@ def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Pa
         )
     texts = [f"{file}\n{read_text(file)}" for file in included_files(source)]
     flags = (*_FLAGS, f"-I{KERNELS}", *(f"-D{define}" for define in defines))
-    key = _key(flags, [entry, runtime.name, *texts])
+    key = _key(flags, [entry, runtime.name, _REWRITES, *texts])
     stem = re.sub(r"[^\w.-]", "_", source.stem, flags=re.ASCII)[:80]  # the linker splits names at commas
     path = made_cache_folder("emulator") / f"{stem}-{key}.so"
     if not is_whole(path):
-        host = _HOST.format(source=source, entry=entry)
-        link = ["-x", "none", str(runtime), _BESIDE]
-        log = _compile(path, [*flags, "-x", "c++", "-", *link], host)
+        arguments = [*flags, "-x", "c++", "-", "-x", "none", str(runtime), _BESIDE]
+        with _folder_beside(path) as folder:
+            host = _HOST.format(source=_copy_with_call_sites(source, folder), entry=entry)
+            log = _compile(path, arguments, host)
+        if log is not None:
+            # The text as it was written: its errors are the reader's. Should it compile, the rewriting was at
+            # fault, and operations inside functions are told apart by their own places alone.
+            log = _compile(path, arguments, _HOST.format(source=source, entry=entry))
         if log is not None:
             said = _first_error(log)
             if said.startswith("<stdin>:"):  # in our lines, which name the kernel
@@ -141,24 +153,41 @@ def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Pa
     return path
 
 
+def _copy_with_call_sites(source: Path, folder: Path) -> Path:
+    """A copy of a kernel file, and of what it includes, as `call_sites` rewrites them."""
+    files = [file for file in included_files(source) if file.parent != KERNELS / "emulator" and file != GPU]
+    copies = {file: folder / f"{number}-{file.name}" for number, file in enumerate(files)}
+    rewritten = with_call_sites([read_text(file) for file in files])
+    for file, text in zip(files, rewritten, strict=True):
+        copies[file].write_text(
+            f'#line 1 "{file}"\n{include_elsewhere(text, file, copies)}', encoding="utf-8"
+        )
+    return copies[source]
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[Path]:
+    """A folder for the time of a build. Raises MachineUnavailable if there can be none."""
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise cannot_be_kept(path.parent, error) from None
+
+
 def _compile(path: Path, arguments: list[str], text: str) -> str | None:
     """Compiles `text` in a folder of its own; the library appears at `path` whole or not at all.
 
     Returns what the compiler says if it fails. Raises MachineUnavailable if the disk is the reason.
     """
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
-            unfinished = Path(folder) / path.name
-            command = [*shlex.split(compiler()), "-o", str(unfinished), _NAME + path.name, *arguments]
-            english = os.environ | {"LC_ALL": "C"}  # what it says is read below
-            done = subprocess.run(
-                command, input=os.fsencode(text), capture_output=True, env=english, check=False
-            )
-            if done.returncode == 0:
-                keep(unfinished, path)
-                return None
-    except OSError as error:
-        raise cannot_be_kept(path.parent, error) from None
+    with _folder_beside(path) as folder:
+        unfinished = folder / path.name
+        command = [*shlex.split(compiler()), "-o", str(unfinished), _NAME + path.name, *arguments]
+        english = os.environ | {"LC_ALL": "C"}  # what it says is read below
+        done = subprocess.run(command, input=os.fsencode(text), capture_output=True, env=english, check=False)
+        if done.returncode == 0:
+            keep(unfinished, path)
+            return None
     said = done.stderr.decode(errors="replace")
     full = os.strerror(errno.ENOSPC)
     if full in said:

@@ -16,7 +16,7 @@ from .definition import Exercise, WrongAnswer
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..machines.emulator import Launch
+    from ..machines.emulator_launch import Launch
 
 
 STYLE = """

@@ -20,7 +20,7 @@ from .tiling import HEAD_DIM
 from .variants import runnable_of, shared_memory_of
 
 if TYPE_CHECKING:
-    from ..machines.emulator import Launch
+    from ..machines.emulator_launch import Launch
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from .run import of_problem
 from .tiling import CHUNK
 
 if TYPE_CHECKING:
-    from ..machines.emulator import Launch
+    from ..machines.emulator_launch import Launch
 
 
 def trace(stage: Stage | str | Path, *, v_split: int = 1) -> list[Row]:

@@ -26,7 +26,7 @@ from ..tracing.rows import Row, rows
 from ..tracing.widths import Comparison, compare, in_source
 
 if TYPE_CHECKING:
-    from ..machines.emulator import Launch
+    from ..machines.emulator_launch import Launch
 
 ORDERS = (0, 1)
 """In which the CPU machine lets warps and lanes run: a kernel that is right does not notice."""

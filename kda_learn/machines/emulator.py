@@ -11,87 +11,16 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from ..compilers.host import build_kernel, build_runtime
 from ..ground.errors import BadInput, MachineUnavailable
 from ..hardware.limits import HOPPER, LANES, MOST_THREADS
 from ..sources.includes import kept_while_unchanged
 from .emulator_arguments import Buffer, KernelArguments, Parameter, ParameterType
-
-ACCESS = np.dtype(
-    [
-        ("line", "u4"),
-        ("file", "u1"),
-        ("op", "u1"),
-        ("bytes", "u1"),
-        ("warp", "u1"),
-        ("block", "u4"),
-        ("order", "u4"),
-        ("mask", "u4"),
-        ("address", "i4", LANES),
-    ]
-)
-"""One warp instruction on shared memory.
-
-`file` and `op` number `Launch.files` and `Launch.operations`; `bytes` is what one lane moves (of ldmatrix
-and stmatrix a row of a matrix, 16); `block` counts x first, then y, then z; `order` counts within a block;
-`address` is in bytes from the start of dynamic shared memory, -1 for lanes outside of `mask`."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What a kernel does wrong at one line, found by the emulator.
-
-    kind is one of "race" (between warps), "race within a warp", "uninitialised read", "copy not waited for",
-    "copy never waited for", "out of bounds", "misaligned", "divergent warp", "partial mask", "different
-    barriers", "deadlock", "endless loop", "mbarrier misused", "missing fence", "stack overflow", "crash",
-    "too long".
-    message says which thread, which address and what would help, for the first time that it happened.
-    """
-
-    kind: str
-    message: str
-    file: str  # full path; empty if the kernel crashed before its first warp-wide operation
-    line: int
-    count: int  # how often
-    other_file: str = ""  # of a race or an early read: the access before
-    other_line: int = 0
-
-    def __str__(self) -> str:
-        again = f" ({self.count} times)" if self.count > 1 else ""
-        return f"{self.kind}: {self.message}{again}"
-
-
-Key = tuple[str, int, str]
-"""File, line and operation."""
-
-
-class Traffic(NamedTuple):
-    """Global memory that one line moves, added up over its warp instructions."""
-
-    bytes: int  # that the lanes ask for
-    sectors: int  # of 32 bytes, that each instruction touches
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What a launch found. All but `faults` and `seconds` is empty unless it was traced."""
-
-    faults: list[Fault]
-    files: list[str]  # full paths, which `accesses["file"]` numbers
-    operations: list[str]  # names, which `accesses["op"]` numbers
-    accesses: NDArray[Any]  # of dtype ACCESS, ordered by block, then by `order`
-    counts: dict[Key, int]  # warp instructions
-    traffic: dict[Key, Traffic]  # of what moves global memory
-    widths: dict[Key, set[int]]  # bytes that a lane moves at a time (of ldmatrix and stmatrix 16: a row)
-    seconds: float
+from .emulator_launch import ACCESS, Launch, read_launch
 
 
 class _Config(ctypes.Structure):
@@ -200,21 +129,13 @@ class Library:
 
     def _read(self, result: ctypes.c_void_p, seconds: float) -> Launch:
         """A result of kernels/emulator/launch.cpp."""
-        found = json.loads(self._runtime.emulator_result_json(result).decode())
-        operations = self._runtime.emulator_operation_names().decode().split()
-        counts, traffic, widths = _counts(found["counts"], operations)
         count = ctypes.c_uint64()
         records = self._runtime.emulator_result_accesses(result, ctypes.byref(count))
-        raw = ctypes.string_at(records, count.value * ACCESS.itemsize) if count.value else b""
-        return Launch(
-            faults=_faults(found["faults"]),
-            files=found["files"],
-            operations=operations,
-            accesses=np.frombuffer(raw, dtype=ACCESS),
-            counts=counts,
-            traffic=traffic,
-            widths=widths,
-            seconds=seconds,
+        return read_launch(
+            json.loads(self._runtime.emulator_result_json(result).decode()),
+            self._runtime.emulator_operation_names().decode().split(),
+            ctypes.string_at(records, count.value * ACCESS.itemsize) if count.value else b"",
+            seconds,
         )
 
 
@@ -227,36 +148,6 @@ def _load(path: Path) -> ctypes.CDLL:
         else:
             cure = f"delete {path.parent}, and if that does not help, see `kda-learn doctor`"
         raise MachineUnavailable(f"{path} cannot be loaded ({error}): {cure}.") from None
-
-
-def _faults(found: list[list[Any]]) -> list[Fault]:
-    """Each kind at each pair of lines once, as the first block that has it tells it."""
-    result: dict[tuple[Any, ...], Fault] = {}
-    for kind, message, file, line, count, other_file, other_line in found:
-        key = (kind, file, line, other_file, other_line)
-        if key in result:
-            result[key] = replace(result[key], count=result[key].count + count)
-        else:
-            result[key] = Fault(kind, message, file, line, count, other_file, other_line)
-    return list(result.values())
-
-
-def _counts(
-    found: list[list[Any]], operations: list[str]
-) -> tuple[dict[Key, int], dict[Key, Traffic], dict[Key, set[int]]]:
-    """`Launch.counts`, `Launch.traffic` and `Launch.widths`, in the order of lines."""
-    counts: dict[Key, int] = {}
-    traffic: dict[Key, Traffic] = {}
-    widths: dict[Key, set[int]] = {}
-    for file, line, operation, instructions, moved, sectors, width in sorted(found):
-        key = (file, line, operations[operation])
-        counts[key] = counts.get(key, 0) + instructions
-        if moved:
-            before = traffic.get(key, Traffic(0, 0))
-            traffic[key] = Traffic(before.bytes + moved, before.sectors + sectors)
-        if width:
-            widths.setdefault(key, set()).add(width)
-    return counts, traffic, widths
 
 
 def _three_sizes(name: str, sizes: int | tuple[int, ...]) -> tuple[int, int, int]:

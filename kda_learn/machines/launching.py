@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..ground.errors import BadInput
 from . import emulator, gpu
 from .device import choose_machine
+from .emulator_launch import Launch
 from .runnable import Runnable
 
 
@@ -18,7 +19,7 @@ class Finished:
 
     machine: str  # "gpu" or "emulator"
     faults: list[str]  # one sentence each: what the emulator found, and elements that were never written
-    launch: emulator.Launch | None  # on the emulator, with the trace and the counts
+    launch: Launch | None  # on the emulator, with the trace and the counts
     seconds: float  # on the machine, without compiling and copying
 
 

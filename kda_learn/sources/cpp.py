@@ -64,16 +64,22 @@ def strip_comments(text: str) -> str:
     return _COMMENT_OR_LITERAL.sub(blank, text)
 
 
+def only_code(text: str) -> str:
+    """The text with blanks for comments, literals and preprocessor lines; line breaks stay."""
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match[0])
+
+    return _PREPROCESSOR_LINE.sub(blank, _COMMENT_OR_LITERAL.sub(blank, text))
+
+
 def blocks(text: str) -> list[Block]:
     """All pairs of braces in a C++ text, in the order in which they open.
 
     Raises BadInput when braces do not match.
     """
 
-    def blank(match: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", match[0])
-
-    code = _PREPROCESSOR_LINE.sub(blank, _COMMENT_OR_LITERAL.sub(blank, text))
+    code = only_code(text)
     found: list[Block] = []
     unfinished: list[tuple[str, int, int]] = []
     head_start = 0

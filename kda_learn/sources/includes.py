@@ -6,7 +6,7 @@ A file is read once for each state it is in: its time of change and its size tel
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TypeVar
@@ -77,13 +77,30 @@ def included_files(path: Path) -> list[Path]:
             continue
         found.append(current)
         for name in _included_names(read_text(current)):
-            candidates = [folder / name for folder in (current.parent, KERNELS)]
-            existing = [candidate for candidate in candidates if candidate.is_file()]
-            if not existing:
-                raise BadInput(f"{current} includes {name!r}, which lies neither beside it nor in {KERNELS}")
-            waiting.append(existing[0].resolve())
+            waiting.append(_found(name, current))
     _included[path] = stamps_of(found)
     return found
+
+
+def _found(name: str, including: Path) -> Path:
+    """The file that `#include "name"` means."""
+    candidates = [folder / name for folder in (including.parent, KERNELS)]
+    existing = [candidate for candidate in candidates if candidate.is_file()]
+    if not existing:
+        raise BadInput(f"{including} includes {name!r}, which lies neither beside it nor in {KERNELS}")
+    return existing[0].resolve()
+
+
+def include_elsewhere(text: str, including: Path, moved: Mapping[Path, Path]) -> str:
+    """A file's text, to be compiled from another folder: files that it includes by their full paths, those of
+    `moved` by their new ones.
+    """
+
+    def full(match: re.Match[str]) -> str:
+        found = _found(match["name"], including)
+        return f'#include "{moved.get(found, found)}"'
+
+    return _INCLUDE.sub(full, text)
 
 
 @kept_while_unchanged

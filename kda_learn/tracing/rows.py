@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hardware.banks import cost
-from ..machines.emulator import Launch
+from ..machines.emulator_launch import Launch
 from ..machines.launching import launch
 from ..machines.runnable import Runnable
 from ..sources.kernel_source import KernelSource, Region

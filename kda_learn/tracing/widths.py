@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..compilers.nvrtc import Compiled
 from ..compilers.sass import SassInstruction
 from ..ground.errors import KdaError
-from ..machines.emulator import Launch
+from ..machines.emulator_launch import Launch
 
 OPERATIONS = {
     "LDS": ("lds",),

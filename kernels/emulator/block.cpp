@@ -73,7 +73,7 @@ void Block::begin(u32 number, dim3 index) {
   for (u32 i = 0; i < threads_.size(); i++) {
     Thread& thread = threads_[i];
     const dim3 place{i % size.x, i / size.x % size.y, i / size.x / size.y};
-    thread.indices = {place, index, size, config_.grid};
+    thread.indices = {place, index, size, config_.grid, nullptr};
     thread.warp = i / LANES;
     thread.lane = i % LANES;
     thread.done = false;
@@ -184,16 +184,16 @@ void Block::report_stuck() {
     if (!first)
       first = &thread;
     const Thread* before = thread.lane ? &thread - 1 : nullptr;
-    const bool as_before = before && !before->done && before->waits_at.line == thread.waits_at.line;
+    const bool as_before = before && !before->done && before->waits_at.same_place(thread.waits_at);
     if (as_before || named++ >= 8)
       continue;
     stuck += (stuck.empty() ? "" : "; ") + ("warp " + std::to_string(thread.warp)) + " from lane " +
-             std::to_string(thread.lane) + " on at " + describe(thread.waits_at);
+             std::to_string(thread.lane) + " on at " +
+             describe(recorder_.call_site(recorder_.site(thread.waits_at)));
   }
   if (!first)
     return;
-  const CallSite& at = first->waits_at;
-  const u32 site = recorder_.site(at.operation, {at.file, at.line}, at.bytes);
+  const u32 site = recorder_.site(first->waits_at);
   recorder_.fault("deadlock", site, Recorder::NO_SITE, [&] {
     std::string message = "no thread can go on; waiting: " + stuck + "; " + std::to_string(returned) +
                           " of " + std::to_string(threads_.size()) + " threads have returned";
@@ -208,11 +208,11 @@ void Block::report_stuck() {
 void Block::crash(int signal_number, void* address) {
   if (!current_)
     return;
-  const CallSite& at = current_->waits_at;
-  const u32 site = recorder_.site(at.operation, {at.file, at.line}, at.bytes);
+  const u32 site = recorder_.site(current_->waits_at);
   const bool endless = signal_number == CrashHandler::INTERRUPT;
   const bool stack_full = !endless && signal_number != SIGFPE && stacks_.is_guard(address);
-  const std::string last = at.file ? "; the last warp-wide operation it reached is " + describe(at) : "";
+  const CallSite& at = recorder_.call_site(site);
+  const std::string last = at.at.line() ? "; the last warp-wide operation it reached is " + describe(at) : "";
   const char* const kind = endless ? "endless loop" : stack_full ? "stack overflow" : "crash";
   recorder_.fault(kind, site, Recorder::NO_SITE, [&] {
     if (endless) {

@@ -31,7 +31,7 @@ struct Thread {
   u32 time;  // see clock.h
   std::unique_ptr<Knowledge>
       beyond;  // what it knows and its warp does not, from an mbarrier or a fence; or null
-  CallSite waits_at;
+  Call waits_at;
   std::vector<Copy> copies;  // under way or not committed, oldest first
   std::vector<u32> groups;  // for each committed group the number of copies up to its end
 };
@@ -40,8 +40,7 @@ struct Warp {
   u32 live;  // lanes that have not returned
   u32 ready;  // lanes that can go on, as bits of their place in the order
   u32 arrived;  // lanes that wait for the others, at:
-  Operation operation;
-  Site site;
+  Call call;
   void* arguments[LANES];
   u32 operations;  // that it has made as one
   bool at_barrier;  // all have arrived at __syncthreads

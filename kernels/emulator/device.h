@@ -55,22 +55,22 @@ template <class T> constexpr void check_width() {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16,
                 "one lane loads or stores 2, 4, 8 or 16 bytes");
 }
-template <class T> T lds(saddr from, emulator::Site site = emulator::Site::here()) {
+template <class T> T lds(saddr from, emulator::Site site = emulator::Site::current()) {
   check_width<T>();
   T value;
   emulator::shared_load(from, &value, sizeof(T), site);
   return value;
 }
-template <class T> void sts(saddr to, T value, emulator::Site site = emulator::Site::here()) {
+template <class T> void sts(saddr to, T value, emulator::Site site = emulator::Site::current()) {
   check_width<T>();
   emulator::shared_store(to, &value, sizeof(T), site);
 }
-template <class T> T ldg(const T* from, emulator::Site site = emulator::Site::here()) {
+template <class T> T ldg(const T* from, emulator::Site site = emulator::Site::current()) {
   T value;
   emulator::global_load(from, &value, sizeof(T), site);
   return value;
 }
-template <class T> void stg(T* to, T value, emulator::Site site = emulator::Site::here()) {
+template <class T> void stg(T* to, T value, emulator::Site site = emulator::Site::current()) {
   emulator::global_store(to, &value, sizeof(T), site);
 }
 
@@ -92,7 +92,7 @@ void store_matrices(Operation operation, saddr row, const Fragment& fragment, Si
 }  // namespace emulator
 
 #define EMULATOR_LDMATRIX(NAME, FRAGMENT, OPERATION)                                     \
-  inline FRAGMENT NAME(saddr row, emulator::Site site = emulator::Site::here()) {        \
+  inline FRAGMENT NAME(saddr row, emulator::Site site = emulator::Site::current()) {     \
     return emulator::load_matrices<FRAGMENT>(emulator::Operation::OPERATION, row, site); \
   }
 EMULATOR_LDMATRIX(ldmatrix_x1, u32, LDMATRIX_X1)
@@ -103,9 +103,9 @@ EMULATOR_LDMATRIX(ldmatrix_x4, FragA, LDMATRIX_X4)
 EMULATOR_LDMATRIX(ldmatrix_x4_trans, FragA, LDMATRIX_X4_TRANS)
 #undef EMULATOR_LDMATRIX
 
-#define EMULATOR_STMATRIX(NAME, FRAGMENT, OPERATION)                                             \
-  inline void NAME(saddr row, FRAGMENT fragment, emulator::Site site = emulator::Site::here()) { \
-    emulator::store_matrices(emulator::Operation::OPERATION, row, fragment, site);               \
+#define EMULATOR_STMATRIX(NAME, FRAGMENT, OPERATION)                                                \
+  inline void NAME(saddr row, FRAGMENT fragment, emulator::Site site = emulator::Site::current()) { \
+    emulator::store_matrices(emulator::Operation::OPERATION, row, fragment, site);                  \
   }
 EMULATOR_STMATRIX(stmatrix_x1, u32, STMATRIX_X1)
 EMULATOR_STMATRIX(stmatrix_x1_trans, u32, STMATRIX_X1_TRANS)
@@ -115,14 +115,14 @@ EMULATOR_STMATRIX(stmatrix_x4, FragA, STMATRIX_X4)
 EMULATOR_STMATRIX(stmatrix_x4_trans, FragA, STMATRIX_X4_TRANS)
 #undef EMULATOR_STMATRIX
 
-inline u32 movmatrix_trans(u32 r, emulator::Site site = emulator::Site::here()) {
+inline u32 movmatrix_trans(u32 r, emulator::Site site = emulator::Site::current()) {
   emulator::MatrixArguments arguments{0, {r}};
   emulator::collective(emulator::Operation::MOVMATRIX, &arguments, site);
   return arguments.r[0];
 }
 
 // ---- tensor core ----
-inline void mma(FragC& c, const FragA& a, const FragB& b, emulator::Site site = emulator::Site::here()) {
+inline void mma(FragC& c, const FragA& a, const FragB& b, emulator::Site site = emulator::Site::current()) {
   emulator::MmaArguments arguments{c.r, a.r, b.r};
   emulator::collective(emulator::Operation::MMA, &arguments, site);
 }
@@ -130,10 +130,10 @@ inline void mma(FragC& c, const FragA& a, const FragB& b, emulator::Site site = 
 // ---- barriers and shuffles ----
 constexpr u32 EMULATOR_ALL_LANES = 0xffffffffu;
 
-inline void __syncthreads(emulator::Site site = emulator::Site::here()) {
+inline void __syncthreads(emulator::Site site = emulator::Site::current()) {
   emulator::collective(emulator::Operation::SYNCTHREADS, nullptr, site);
 }
-inline void __syncwarp(u32 mask = EMULATOR_ALL_LANES, emulator::Site site = emulator::Site::here()) {
+inline void __syncwarp(u32 mask = EMULATOR_ALL_LANES, emulator::Site site = emulator::Site::current()) {
   if (mask != EMULATOR_ALL_LANES)
     emulator::refuse_partial_mask(emulator::Operation::SYNCWARP, mask, site);
   emulator::collective(emulator::Operation::SYNCWARP, nullptr, site);
@@ -152,10 +152,10 @@ template <class T> T shuffle(Shuffle kind, u32 mask, T value, int operand, int w
 }
 }  // namespace emulator
 
-#define EMULATOR_SHUFFLE(NAME, KIND)                                                                     \
-  template <class T>                                                                                     \
-  T NAME(u32 mask, T value, int operand, int width = 32, emulator::Site site = emulator::Site::here()) { \
-    return emulator::shuffle(emulator::Shuffle::KIND, mask, value, operand, width, site);                \
+#define EMULATOR_SHUFFLE(NAME, KIND)                                                                        \
+  template <class T>                                                                                        \
+  T NAME(u32 mask, T value, int operand, int width = 32, emulator::Site site = emulator::Site::current()) { \
+    return emulator::shuffle(emulator::Shuffle::KIND, mask, value, operand, width, site);                   \
   }
 EMULATOR_SHUFFLE(__shfl_sync, INDEX)
 EMULATOR_SHUFFLE(__shfl_up_sync, UP)
@@ -165,42 +165,42 @@ EMULATOR_SHUFFLE(__shfl_xor_sync, XOR)
 
 // ---- asynchronous copies ----
 inline void cp_async_cg16_or_zero(saddr to, const void* from, bool valid,
-                                  emulator::Site site = emulator::Site::here()) {
+                                  emulator::Site site = emulator::Site::current()) {
   emulator::copy_async(emulator::Operation::CP_ASYNC_CG, to, from, 16, valid, site);
 }
-inline void cp_async_cg16(saddr to, const void* from, emulator::Site site = emulator::Site::here()) {
+inline void cp_async_cg16(saddr to, const void* from, emulator::Site site = emulator::Site::current()) {
   cp_async_cg16_or_zero(to, from, true, site);
 }
 template <u32 BYTES>
 void cp_async_ca_or_zero(saddr to, const void* from, bool valid,
-                         emulator::Site site = emulator::Site::here()) {
+                         emulator::Site site = emulator::Site::current()) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async.ca copies 4, 8 or 16 bytes");
   emulator::copy_async(emulator::Operation::CP_ASYNC_CA, to, from, BYTES, valid, site);
 }
 template <u32 BYTES>
-void cp_async_ca(saddr to, const void* from, emulator::Site site = emulator::Site::here()) {
+void cp_async_ca(saddr to, const void* from, emulator::Site site = emulator::Site::current()) {
   cp_async_ca_or_zero<BYTES>(to, from, true, site);
 }
 inline void cp_async_commit() { emulator::copy_commit(); }
 template <u32 N> void cp_async_wait() { emulator::copy_wait(N); }
 
-inline void mbar_init(saddr barrier, u32 count, emulator::Site site = emulator::Site::here()) {
+inline void mbar_init(saddr barrier, u32 count, emulator::Site site = emulator::Site::current()) {
   emulator::mbarrier_init(barrier, count, site);
 }
-inline void mbar_inval(saddr barrier, emulator::Site site = emulator::Site::here()) {
+inline void mbar_inval(saddr barrier, emulator::Site site = emulator::Site::current()) {
   emulator::mbarrier_inval(barrier, site);
 }
-inline void mbar_arrive(saddr barrier, emulator::Site site = emulator::Site::here()) {
+inline void mbar_arrive(saddr barrier, emulator::Site site = emulator::Site::current()) {
   emulator::mbarrier_arrive(barrier, 0, site);
 }
-inline void mbar_arrive_expect_tx(saddr barrier, u32 bytes, emulator::Site site = emulator::Site::here()) {
+inline void mbar_arrive_expect_tx(saddr barrier, u32 bytes, emulator::Site site = emulator::Site::current()) {
   emulator::mbarrier_arrive(barrier, bytes, site);
 }
-inline void mbar_wait(saddr barrier, u32 parity, emulator::Site site = emulator::Site::here()) {
+inline void mbar_wait(saddr barrier, u32 parity, emulator::Site site = emulator::Site::current()) {
   emulator::mbarrier_wait(barrier, parity, site);
 }
 inline void fence_proxy_async() { emulator::fence_proxy_async(); }
 inline void bulk_load(saddr to, const void* from, u32 bytes, saddr barrier,
-                      emulator::Site site = emulator::Site::here()) {
+                      emulator::Site site = emulator::Site::current()) {
   emulator::bulk_load(to, from, bytes, barrier, site);
 }

@@ -1,12 +1,14 @@
 // A launch: blocks shared out to threads of the operating system, and their reports put together. What comes
 // out depends on the arguments and the seed alone, never on which block ran where.
+#include <map>
+
 #include "block.h"
 #include "workers.h"
 
 namespace emulator {
 
 struct LaunchResult {
-  std::string json;  // {"files": [name], "faults": [[...]], "counts": [[...]]}
+  std::string json;  // {"files": [name], "faults": [[...]], "sites": [[...]], "counts": [[...]]}
   std::vector<AccessRecord> accesses;
 };
 
@@ -28,21 +30,29 @@ std::string quoted(const std::string& text) {
   return result + "\"";
 }
 // "file",line
-std::string place_of(const CallSite& site) {
-  return quoted(site.file ? site.file : "") + "," + std::to_string(site.line);
-}
+std::string place_of(const Site& at) { return quoted(at.file_name()) + "," + std::to_string(at.line()); }
 void append(std::string& items, const std::string& item) { items += (items.empty() ? "" : ",\n") + item; }
 
 // [kind, message, file, line, count, file of the other site, its line]
 std::string to_json(const Fault& fault) {
-  return "[" + quoted(fault.kind) + "," + quoted(fault.message) + "," + place_of(fault.site) + "," +
-         std::to_string(fault.count) + "," + place_of(fault.other) + "]";
+  return "[" + quoted(fault.kind) + "," + quoted(fault.message) + "," + place_of(fault.site.at) + "," +
+         std::to_string(fault.count) + "," + place_of(fault.other.at) + "]";
 }
-// [file, line, operation, instructions, bytes, sectors, bytes of one lane]
-std::string to_json(const CallSite& site, const Count& count) {
-  return "[" + place_of(site) + "," + std::to_string(static_cast<int>(site.operation)) + "," +
-         std::to_string(count.instructions) + "," + std::to_string(count.bytes) + "," +
-         std::to_string(count.sectors) + "," + std::to_string(site.bytes) + "]";
+// [file, line, column, operation, bytes of a lane, [file, line and column of each call]]
+std::string to_json(const CallSite& site) {
+  std::string callers;
+  if (site.callers) {
+    for (const Site& caller : *site.callers)
+      append(callers, "[" + place_of(caller) + "," + std::to_string(caller.column()) + "]");
+  }
+  return "[" + place_of(site.at) + "," + std::to_string(site.at.column()) + "," +
+         std::to_string(static_cast<int>(site.operation)) + "," + std::to_string(site.bytes) + ",[" +
+         callers + "]]";
+}
+// [site, instructions, bytes, sectors]
+std::string to_json(u32 site, const Count& count) {
+  return "[" + std::to_string(site) + "," + std::to_string(count.instructions) + "," +
+         std::to_string(count.bytes) + "," + std::to_string(count.sectors) + "]";
 }
 std::string to_json(const std::vector<std::string>& names) {
   std::string items;
@@ -51,10 +61,30 @@ std::string to_json(const std::vector<std::string>& names) {
   return items;
 }
 
+// The call sites of all threads of the operating system, each of which has numbered its own.
+struct Sites {
+  std::map<std::string, u32> found;  // a site's JSON and its number, in the order in which they come up
+  std::vector<std::pair<u32, Count>> counts;
+
+  u32 number(const std::string& site) {
+    return found.emplace(site, static_cast<u32>(found.size())).first->second;
+  }
+  // For each number the place among all in the order of their JSON, which does not depend on who came first.
+  std::vector<u32> places() const {
+    std::vector<u32> result(found.size());
+    u32 place = 0;
+    for (const auto& [site, number] : found)
+      result[number] = place++;
+    return result;
+  }
+};
+
 // Appends a block's accesses, with files numbered in the order of `sorted`.
 void append(std::vector<AccessRecord>& all, std::vector<AccessRecord>& accesses,
-            const std::vector<std::string>& found, const std::vector<std::string>& sorted) {
+            const std::vector<u32>& places, const std::vector<std::string>& found,
+            const std::vector<std::string>& sorted) {
   for (AccessRecord& record : accesses) {
+    record.site = places[record.site];
     const auto place = std::find(sorted.begin(), sorted.end(), found[record.file]);
     record.file = static_cast<unsigned char>(place - sorted.begin());
   }
@@ -67,22 +97,31 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
   const dim3 grid = config.grid;
   const u32 block_count = grid.x * grid.y * grid.z;
   std::vector<BlockReport> reports(block_count);
-  std::string counts;
-  std::mutex counts_mutex;
+  Sites sites;
+  std::mutex sites_mutex;
   FileNames files;
   std::atomic<u32> next{0};
   const auto work = [&](std::atomic<u32>& pulse) {
     const CrashHandler crash_handler(on_crash);
     Block block(config, files, pulse, thread_body, context);
+    std::vector<u32> mine;
     for (u32 i; (i = next++) < block_count;) {
       reports[i] = block.run(i, {i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y});
+      mine.push_back(i);
     }
-    const std::lock_guard<std::mutex> lock(counts_mutex);
+    const std::lock_guard<std::mutex> lock(sites_mutex);
     const Recorder& recorder = block.recorder();
-    for (u32 site = 0; site < recorder.counts().size(); site++) {
+    std::vector<u32> numbers(recorder.counts().size());
+    for (u32 site = 0; site < numbers.size(); site++) {
       const Count& count = recorder.counts()[site];
-      if (count.instructions)
-        append(counts, to_json(recorder.call_site(site), count));
+      if (!count.instructions)
+        continue;
+      numbers[site] = sites.number(to_json(recorder.call_site(site)));
+      sites.counts.push_back({numbers[site], count});
+    }
+    for (const u32 i : mine) {
+      for (AccessRecord& record : reports[i].accesses)
+        record.site = numbers[record.site];
     }
   };
   {
@@ -93,15 +132,20 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
   std::vector<std::string> names = files.all();
   std::sort(names.begin(), names.end());
   LaunchResult* const result = new LaunchResult;
-  std::string faults;
+  const std::vector<u32> places = sites.places();
+  std::string faults, site_list, counts;
+  for (const auto& [site, number] : sites.found)
+    append(site_list, site);
+  for (const auto& [number, count] : sites.counts)
+    append(counts, to_json(places[number], count));
   for (BlockReport& report : reports) {
     for (const Fault& fault : report.faults)
       append(faults, to_json(fault));
-    append(result->accesses, report.accesses, files.all(), names);
+    append(result->accesses, report.accesses, places, files.all(), names);
     report.accesses = {};
   }
-  result->json =
-      "{\"files\":[" + to_json(names) + "],\"faults\":[" + faults + "],\"counts\":[" + counts + "]}";
+  result->json = "{\"files\":[" + to_json(names) + "],\"faults\":[" + faults + "],\"sites\":[" + site_list +
+                 "],\"counts\":[" + counts + "]}";
   return result;
 }
 

@@ -201,7 +201,7 @@ void Block::mbarrier_wait(u32 address, u32 parity, Site at) {
       report_overrun(site, wait, known + 1);
     return learn(thread, phase.arrivals);
   }
-  thread.waits_at = recorder_.call_site(site);
+  thread.waits_at = {Operation::MBARRIER_WAIT, at, MBARRIER_BYTES, thread.indices.frame};
   barrier->waiting.push_back(&thread);
   wait_here();
 }

@@ -27,7 +27,7 @@ static void copy_bytes(void* to, const void* from, u32 bytes) {
 }
 
 u32 Block::begin_operation(Operation operation, Site at, u32 bytes) {
-  const u32 site = recorder_.site(operation, at, bytes);
+  const u32 site = recorder_.site({operation, at, bytes, current_->indices.frame});
   beat();
   if (++operations_in_a_row_ > MAX_OPERATIONS) {
     recorder_.fault("endless loop", site, Recorder::NO_SITE, [&] {

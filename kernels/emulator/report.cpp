@@ -36,12 +36,20 @@ static const char* const OPERATION_NAMES[] = {
 };
 static_assert(std::size(OPERATION_NAMES) == static_cast<std::size_t>(Operation::COUNT));
 
+static std::string place(const Site& at) {
+  const char* slash = std::strrchr(at.file_name(), '/');
+  return std::string(slash ? slash + 1 : at.file_name()) + ":" + std::to_string(at.line());
+}
+
 std::string describe(const CallSite& site) {
-  if (!site.file)
+  if (!site.at.line())
     return "the kernel";
-  const char* slash = std::strrchr(site.file, '/');
-  const std::string place = std::string(slash ? slash + 1 : site.file) + ":" + std::to_string(site.line);
-  return place + " (" + OPERATION_NAMES[static_cast<int>(site.operation)] + ")";
+  std::string text = place(site.at) + " (" + OPERATION_NAMES[static_cast<int>(site.operation)];
+  if (site.callers) {
+    for (const Site& caller : *site.callers)
+      text += ", called at " + place(caller);
+  }
+  return text + ")";
 }
 
 std::string operation_names() {
@@ -62,31 +70,39 @@ unsigned char FileNames::number(const char* name) {
   return static_cast<unsigned char>(names_.size() - 1);
 }
 
-static bool same(const CallSite& a, const CallSite& b) {
-  return a.line == b.line && a.operation == b.operation && a.bytes == b.bytes && a.file == b.file;
-}
-
-u32 Recorder::site(Operation operation, Site at, u32 bytes) {
-  const u32 slot = (at.line + static_cast<u32>(operation) * 61) % std::size(cache_);  // few collisions
+u32 Recorder::site(const Call& call) {
+  const u64 way = call.frame ? call.way() : 0;
+  const u32 line = call.at.line(), column = call.at.column();
+  const char* const file = call.at.file_name();
+  const u32 slot = (line + static_cast<u32>(call.operation) * 61 + static_cast<u32>(way >> 40)) %
+                   std::size(cache_);  // few collisions
   CachedSite& cached = cache_[slot];
-  const CallSite& known = cached.site;
-  if (known.line == at.line && known.file == at.file && known.operation == operation &&
-      known.bytes == bytes) {
-    return cached.number;
-  }
-  const CallSite wanted{at.file, at.line, operation, bytes};
-  cached = {wanted, find_or_add(wanted)};
+  if (cached.line != line || cached.column != column || cached.file != file ||
+      cached.operation != call.operation || cached.bytes != call.bytes || cached.way != way)
+    cached = {call.operation, call.bytes, find_or_add(call), file, line, column, way};
   return cached.number;
 }
-u32 Recorder::find_or_add(const CallSite& wanted) {
-  for (u32 i = 0; i < sites_.size(); i++) {
-    if (same(sites_[i], wanted))
-      return i;
+// Where a kernel has more sites than are counted, those that come last are told apart by their place alone.
+u32 Recorder::find_or_add(const Call& call) {
+  CallSite wanted{call.operation, call.at, call.bytes, call.way(), nullptr};
+  for (int attempt = 0; attempt < 2; attempt++) {
+    const auto found = std::find(sites_.begin(), sites_.end(), wanted);
+    if (found != sites_.end())
+      return static_cast<u32>(found - sites_.begin());
+    if (sites_.size() < MAX_SITES - (wanted.way ? SITES_WITHOUT_WAY : 0))
+      break;
+    wanted.way = 0;
   }
   if (sites_.size() == MAX_SITES)
     return MAX_SITES - 1;
+  if (wanted.way) {
+    std::vector<Site> callers;
+    for (const Frame* frame = call.frame; frame; frame = frame->outer)
+      callers.push_back(frame->called_at);
+    wanted.callers = std::make_shared<const std::vector<Site>>(std::move(callers));
+  }
   sites_.push_back(wanted);
-  file_numbers_.push_back(wanted.file ? files_.number(wanted.file) : 0);
+  file_numbers_.push_back(wanted.at.line() ? files_.number(wanted.at.file_name()) : 0);
   counts_.emplace_back();
   return static_cast<u32>(sites_.size() - 1);
 }
@@ -100,7 +116,8 @@ void Recorder::count(u32 site, u64 bytes, u64 sectors) {
 AccessRecord& Recorder::record_access(u32 site, u32 warp) {
   const CallSite& at = sites_[site];
   AccessRecord record{};
-  record.line = static_cast<u32>(at.line);
+  record.line = at.at.line();
+  record.site = site;
   record.file = file_numbers_[site];
   record.operation = static_cast<unsigned char>(at.operation);
   record.bytes = static_cast<unsigned char>(at.bytes);
@@ -128,13 +145,13 @@ void Recorder::begin_block(u32 number, dim3 index) {
 bool Recorder::takes_part_in_a_fault(u32 site) const {
   const CallSite& at = sites_[site];
   return std::any_of(report_.faults.begin(), report_.faults.end(),
-                     [&](const Fault& fault) { return same(fault.site, at) || same(fault.other, at); });
+                     [&](const Fault& fault) { return fault.site == at || fault.other == at; });
 }
 
 bool Recorder::is_known_fault(const char* kind, u32 site, u32 other) {
   const CallSite at = sites_[site], with = other == NO_SITE ? CallSite{} : sites_[other];
   for (Fault& fault : report_.faults) {
-    if (fault.kind != kind || !same(fault.site, at) || !same(fault.other, with))
+    if (fault.kind != kind || !(fault.site == at) || !(fault.other == with))
       continue;
     fault.count++;
     return true;

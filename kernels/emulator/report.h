@@ -1,5 +1,6 @@
 // What a launch found and counted: faults, instruction counts, shared-memory accesses.
 #pragma once
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -9,14 +10,39 @@
 
 namespace emulator {
 
-// One operation as it stands in the source: the unit of counting and reporting.
-struct CallSite {
-  const char* file;
-  int line;
+// An operation that a thread calls now.
+struct Call {
   Operation operation;
+  Site at;
   u32 bytes;  // per lane
+  const Frame* frame;
+
+  // The way to it through functions, as a number; 0: it stands in the kernel itself.
+  u64 way() const {
+    u64 digest = 0;
+    for (const Frame* outer = frame; outer; outer = outer->outer)
+      digest = (digest + outer->called_at.line() * 1024 + outer->called_at.column()) * 0x9e3779b97f4a7c15;
+    return digest;
+  }
+  bool same_place(const Call& other) const {
+    return emulator::same_place(at, other.at) && (frame == other.frame || way() == other.way());
+  }
 };
-std::string describe(const CallSite&);  // "s12_pad.cu:120 (lds)"
+
+// One operation as it stands in the source, and the way to it: the unit of counting and reporting.
+struct CallSite {
+  Operation operation;
+  Site at;
+  u32 bytes;  // per lane
+  u64 way;
+  std::shared_ptr<const std::vector<Site>> callers;  // from the innermost; null: none
+
+  bool operator==(const CallSite& other) const {
+    return operation == other.operation && bytes == other.bytes && way == other.way &&
+           same_place(at, other.at);
+  }
+};
+std::string describe(const CallSite&);  // "s12_pad.cu:120 (lds), called at s12_pad.cu:180"
 std::string operation_names();  // all, a blank between two
 
 struct Count {
@@ -26,12 +52,12 @@ struct Count {
 
 // One warp instruction on shared memory, as kda_learn/machines/emulator.py reads it.
 struct AccessRecord {
-  u32 line;
+  u32 line, site;
   unsigned char file, operation, bytes, warp;
   u32 block, order, mask;
   int address[LANES];  // from the start of dynamic shared memory; -1: the lane stands aside
 };
-static_assert(sizeof(AccessRecord) == 148);
+static_assert(sizeof(AccessRecord) == 152);
 
 // A fault is one kind of mistake at one site, in which another site may take part.
 struct Fault {
@@ -61,7 +87,7 @@ class FileNames {
 // per byte pair.
 class Recorder {
  public:
-  static constexpr u32 MAX_SITES = 1 << 11;
+  static constexpr u32 MAX_SITES = 1 << 11, SITES_WITHOUT_WAY = 256;
   static constexpr u32 NO_SITE = ~0u;
 
   explicit Recorder(FileNames& files) : files_(files) {}
@@ -70,7 +96,7 @@ class Recorder {
   BlockReport end_block() { return std::move(report_); }
   std::string who(u32 warp, u32 lane) const;  // "block 0 0 0 warp 1 lane 5 (thread 37)"
 
-  u32 site(Operation, Site, u32 bytes);
+  u32 site(const Call&);
   const CallSite& call_site(u32 site) const { return sites_[site]; }
 
   // `message` is called for the first fault of its kind and sites.
@@ -88,8 +114,11 @@ class Recorder {
 
  private:
   struct CachedSite {
-    CallSite site{nullptr, -1, Operation::COUNT, 0};
-    u32 number = 0;
+    Operation operation = Operation::COUNT;
+    u32 bytes = 0, number = 0;
+    const char* file = nullptr;
+    u32 line = 0, column = 0;
+    u64 way = 0;
   };
   FileNames& files_;
   u32 block_ = 0;
@@ -100,7 +129,7 @@ class Recorder {
   CachedSite cache_[1024];
   BlockReport report_;
 
-  u32 find_or_add(const CallSite&);
+  u32 find_or_add(const Call&);
   bool is_known_fault(const char* kind, u32 site, u32 other);  // counts it if so, else adds it
 };
 

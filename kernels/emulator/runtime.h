@@ -38,20 +38,32 @@ enum class Operation : unsigned char {
   COUNT
 };
 
-// The line of the kernel that calls an operation. As a default argument here() names the caller's line.
-struct Site {
-  const char* file;
-  int line;
-  static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    return {file, line};
-  }
-};
+// The place in the kernel that calls an operation. As a default argument current() names the caller's place.
+using Site = std::source_location;
+inline bool same_place(const Site& a, const Site& b) {
+  return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+}
 
 // ---- what the running thread reads as threadIdx and the rest ----
+class Frame;
 struct Indices {
   dim3 thread, block, block_size, grid_size;
+  mutable const Frame* frame;  // of the function it is in; null: in the kernel itself
 };
 extern thread_local const Indices* indices EMULATOR_FAST_TLS;
+
+// A function that the thread is in, and where it was called. Every function that leads to an operation has one:
+// kda_learn/compilers/call_sites.py puts it there. On a GPU such functions are copied to where they are called, so an
+// operation in one is another instruction for every way there.
+class Frame {
+ public:
+  explicit Frame(Site at) : called_at(at), outer(indices->frame) { indices->frame = this; }
+  ~Frame() { indices->frame = outer; }
+  Frame(const Frame&) = delete;
+
+  const Site called_at;
+  const Frame* const outer;
+};
 
 // ---- one thread at a time ----
 u32 shared_start();

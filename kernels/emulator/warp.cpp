@@ -15,13 +15,16 @@ static bool live_lanes_suffice(Operation operation) {
 
 // Lanes that wait at one call wait for each other. __syncwarp is a barrier of the warp wherever a lane reaches it,
 // by PTX's rules (bar.warp.sync since sm_70); all else needs the lanes at one place.
-static bool is_one_call(const Warp& warp, Operation operation, Site at) {
-  return warp.operation == operation &&
-         (operation == Operation::SYNCWARP || (warp.site.line == at.line && warp.site.file == at.file));
+static bool is_one_call(const Call& a, const Call& b) {
+  return a.operation == b.operation && (a.operation == Operation::SYNCWARP || a.same_place(b));
+}
+
+static bool moves_matrices(Operation operation) {
+  return operation >= Operation::LDMATRIX_X1 && operation <= Operation::STMATRIX_X4_TRANS;
 }
 
 void Block::refuse_partial_mask(Operation operation, u32 mask, Site at) {
-  const u32 site = recorder_.site(operation, at, 0);
+  const u32 site = recorder_.site({operation, at, 0, current_->indices.frame});
   recorder_.fault("partial mask", site, Recorder::NO_SITE, [&] {
     return describe(recorder_.call_site(site)) + ": " + who() + " gives the mask " + std::to_string(mask) +
            ": give 0xffffffff, the only one the CPU machine knows (a GPU takes others, too)";
@@ -32,12 +35,11 @@ void Block::refuse_partial_mask(Operation operation, u32 mask, Site at) {
 void Block::collective(Operation operation, void* arguments, Site at) {
   Thread& thread = *current_;
   Warp& warp = warps_[thread.warp];
-  thread.waits_at = {at.file, at.line, operation, 0};
+  thread.waits_at = {operation, at, moves_matrices(operation) ? 16u : 0u, thread.indices.frame};
   if (!warp.arrived) {
-    warp.operation = operation;
-    warp.site = at;
-  } else if (!is_one_call(warp, operation, at)) {
-    const u32 here = recorder_.site(operation, at, 0), there = recorder_.site(warp.operation, warp.site, 0);
+    warp.call = thread.waits_at;
+  } else if (!is_one_call(warp.call, thread.waits_at)) {
+    const u32 here = recorder_.site(thread.waits_at), there = recorder_.site(warp.call);
     recorder_.fault("divergent warp", here, there, [&] {
       return describe(recorder_.call_site(here)) + ": " + who() +
              " comes here while other lanes of its warp wait at " + describe(recorder_.call_site(there)) +
@@ -60,7 +62,7 @@ void Block::complete(u32 index) {
   warp.arrived = 0;
   if (++warp.operations > MAX_WARP_OPERATIONS)
     stop_endless_warp(index);
-  if (warp.operation == Operation::SYNCTHREADS) {
+  if (warp.call.operation == Operation::SYNCTHREADS) {
     warp.at_barrier = true;
     if (barrier_is_full())
       release_barrier();
@@ -72,7 +74,7 @@ void Block::complete(u32 index) {
 
 void Block::stop_endless_warp(u32 index) {
   const Warp& warp = warps_[index];
-  const u32 site = recorder_.site(warp.operation, warp.site, 0);
+  const u32 site = recorder_.site(warp.call);
   recorder_.fault("endless loop", site, Recorder::NO_SITE, [&] {
     return describe(recorder_.call_site(site)) + ": warp " + std::to_string(index) + " has made " +
            std::to_string(MAX_WARP_OPERATIONS) +
@@ -84,18 +86,16 @@ void Block::stop_endless_warp(u32 index) {
 void Block::execute(u32 index) {
   Warp& warp = warps_[index];
   const auto matrix = reinterpret_cast<MatrixArguments**>(warp.arguments);
-  const bool is_matrix =
-      warp.operation >= Operation::LDMATRIX_X1 && warp.operation <= Operation::STMATRIX_X4_TRANS;
-  const u32 site = recorder_.site(warp.operation, warp.site, is_matrix ? 16 : 0);
+  const u32 site = recorder_.site(warp.call);
   if (config_.trace)
     count_calls(index, site);
-  if (is_matrix) {
-    const bool load = warp.operation < Operation::STMATRIX_X1;
+  if (moves_matrices(warp.call.operation)) {
+    const bool load = warp.call.operation < Operation::STMATRIX_X1;
     const Operation first = load ? Operation::LDMATRIX_X1 : Operation::STMATRIX_X1;
-    const u32 variant = static_cast<u32>(warp.operation) - static_cast<u32>(first);
+    const u32 variant = static_cast<u32>(warp.call.operation) - static_cast<u32>(first);
     return move_matrices(index, site, load, 1u << variant / 2, variant % 2);
   }
-  switch (warp.operation) {
+  switch (warp.call.operation) {
     case Operation::MOVMATRIX:
       return transpose_registers(matrix);
     case Operation::MMA:
@@ -119,15 +119,14 @@ void Block::execute(u32 index) {
 // One instruction, or with __syncwarp one for each place at which lanes have come to it.
 void Block::count_calls(u32 index, u32 site) {
   recorder_.count(site);
-  if (warps_[index].operation != Operation::SYNCWARP)
+  if (warps_[index].call.operation != Operation::SYNCWARP)
     return;
   std::vector<u32> counted{site};
   for (u32 lane = 0; lane < LANES; lane++) {
     const Thread& thread = threads_[index * LANES + lane];
     if (thread.done)
       continue;
-    const CallSite& at = thread.waits_at;
-    const u32 other = recorder_.site(at.operation, {at.file, at.line}, at.bytes);
+    const u32 other = recorder_.site(thread.waits_at);
     if (std::find(counted.begin(), counted.end(), other) != counted.end())
       continue;
     recorder_.count(other);
@@ -187,7 +186,7 @@ void Block::finish_thread() {
   if (!warp.live)
     warp.trace.finish(recorder_, current_->warp, SHARED_START);
   // Threads that have returned are not waited for.
-  if (warp.live && warp.arrived == warp.live && live_lanes_suffice(warp.operation)) {
+  if (warp.live && warp.arrived == warp.live && live_lanes_suffice(warp.call.operation)) {
     complete(current_->warp);
   } else if (!warp.live && barrier_is_full()) {
     release_barrier();
@@ -222,7 +221,7 @@ void Block::join_lanes(u32 index) {
   warp.knowledge.seen.learn_all_lanes(index, now);
   if (now + 1 < Shadow::MAX_TIME || !config_.check)
     return;
-  const u32 site = recorder_.site(warp.operation, warp.site, 0);
+  const u32 site = recorder_.site(warp.call);
   recorder_.fault("too long", site, Recorder::NO_SITE, [] {
     return std::string("a block synchronises too often for the emulator to check: give it a shorter problem");
   });
@@ -252,11 +251,11 @@ void Block::release_barrier() {
     if (!first)
       first = &warp;
     if (config_.trace)
-      recorder_.count(recorder_.site(Operation::SYNCTHREADS, warp.site, 0));
-    if (warp.site.line == first->site.line && warp.site.file == first->site.file)
+      recorder_.count(recorder_.site(warp.call));
+    if (warp.call.same_place(first->call))
       continue;
-    const u32 here = recorder_.site(Operation::SYNCTHREADS, warp.site, 0);
-    const u32 there = recorder_.site(Operation::SYNCTHREADS, first->site, 0);
+    const u32 here = recorder_.site(warp.call);
+    const u32 there = recorder_.site(first->call);
     recorder_.fault("different barriers", here, there, [&] {
       return describe(recorder_.call_site(here)) + ": warp " + std::to_string(i) + " waits here while warp " +
              std::to_string(first - warps_.data()) + " waits at " + describe(recorder_.call_site(there)) +

@@ -15,7 +15,7 @@ from kda_learn.kernel_a.problem import random_problem
 from kda_learn.kernel_a.run import run
 from kda_learn.kernel_a.tiling import CHUNK, HEAD_DIM
 from kda_learn.kernel_a.variants import compile_stage, shared_memory_of
-from kda_learn.machines.emulator import Launch
+from kda_learn.machines.emulator_launch import Launch
 from kda_learn.sources.kernel_source import Region
 from kda_learn.sources.stages import STAGES, Stage, stage
 from kda_learn.tracing.rows import kind_of, regions_of

@@ -128,7 +128,7 @@ def test_what_hangs_on_the_order_of_the_warps_is_found(tmp_path):
 def test_what_the_kernel_and_the_header_disagree_on(tmp_path):
     with pytest.raises(BadInput, match=r"mine.cu:3: x is of type int32, and axpy takes const float\* x"):
         run_own(written(tmp_path, AXPY, ("x float32[3*64]", "x int32[3*64]")), **CPU)
-    with pytest.raises(BadInput, match="mine.cu has no kernel axpy<float>"):
+    with pytest.raises(BadInput, match=r"mine\.cu has no kernel axpy<float>"):
         run_own(written(tmp_path, AXPY, ("axpy<64>", "axpy<float>")), **CPU)
     with pytest.raises(BadInput, match="1, 1"):
         run_own(written(tmp_path, AXPY, ("block 64", "block 2048")), **CPU)
