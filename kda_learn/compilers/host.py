@@ -159,9 +159,8 @@ def _copy_with_call_sites(source: Path, folder: Path) -> Path:
     copies = {file: folder / f"{number}-{file.name}" for number, file in enumerate(files)}
     rewritten = with_call_sites([read_text(file) for file in files])
     for file, text in zip(files, rewritten, strict=True):
-        copies[file].write_text(
-            f'#line 1 "{file}"\n{include_elsewhere(text, file, copies)}', encoding="utf-8"
-        )
+        body = f'#line 1 "{file}"\n{include_elsewhere(text, file, copies)}'
+        copies[file].write_bytes(body.encode(errors="surrogateescape"))  # a path may hold any bytes
     return copies[source]
 
 
