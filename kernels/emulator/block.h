@@ -48,30 +48,36 @@ struct Warp {
   WarpTrace trace;
 };
 
-// A phase of an mbarrier that threads waited for, or may still.
+// A thread's wait for the end of an mbarrier's phase.
+struct Wait {
+  u32 warp, lane, time, site;
+};
+
 struct Phase {
-  struct Wait {
-    u32 warp, lane, time, site;
-  };
+  std::vector<Wait>
+      waits_before;  // for the phase before this one: they must not be overtaken by the end of this
+  Clock behind;  // what came before the bulk copies whose bytes count here
   Knowledge arrivals;  // what those of this phase, and of the phases before, hand on
   long long expected_bytes = 0, copied_bytes = 0;
   u32 expected_at = Recorder::NO_SITE, copied_at = Recorder::NO_SITE;  // sites
-  std::vector<Wait> waits;
 };
 
 struct Mbarrier {
   u32 agent;  // behind the warps, in the order of initialisation: see clock.h
   u32 count, missing_arrivals;
   Access made;  // mbar_init; its `knowledge` is of no use later
-  std::vector<Phase> phases;  // the last one is under way
+  std::vector<Phase> phases;  // the last but one is under way, and the last one has not begun
   std::vector<Thread*> waiting;
 
-  u32 phase() const { return static_cast<u32>(phases.size()) - 1; }
-  long long missing_bytes() const { return phases.back().expected_bytes - phases.back().copied_bytes; }
+  u32 phase() const { return static_cast<u32>(phases.size()) - 2; }
+  Phase& now() { return phases[phase()]; }
+  const Phase& now() const { return phases[phase()]; }
+  long long missing_bytes() const { return now().expected_bytes - now().copied_bytes; }
 };
 
 struct BulkCopy {
   Copy copy;
+  Clock behind;  // what the thread knew that started it
   u32 barrier;  // its address
 };
 
@@ -179,7 +185,7 @@ class Block {
   bool spares_any_mbarrier(u32 address, u32 bytes, u32 site, const Thread&);
   Mbarrier* find_mbarrier(u32 address, u32 site);
   void end_phase_if_complete(Mbarrier&, u32 site);
-  void report_overrun(u32 site, const Phase::Wait&, u32 phase);
+  void report_overrun(u32 site, const Wait&, u32 phase);
   void learn(Thread&, const Knowledge&);
   bool deliver_bulk_copy();
   void report_abandoned_copies();

@@ -33,7 +33,11 @@ void Block::bulk_load(u32 to, const void* from, u32 bytes, u32 address, Site at)
   if (config_.trace)
     recorder_.count(site, bytes, bytes / 32);
   std::memset(shared(to), 0xff, bytes);
-  bulk_copies_.push_back({{to - SHARED_START, from, bytes, site}, address});
+  Thread& thread = *current_;
+  Clock behind = now.knowledge->seen;
+  behind.learn_lane(thread.warp, thread.lane, thread.time);
+  thread.time++;
+  bulk_copies_.push_back({{to - SHARED_START, from, bytes, site}, std::move(behind), address});
 }
 
 // Called when no thread can go on without it: copies land as late as they may.
@@ -47,15 +51,17 @@ bool Block::deliver_bulk_copy() {
     return true;  // ended too early, and reported
   Mbarrier& barrier = found->second;
   land(bulk.copy, barrier.agent, 0, barrier.phase() + 1);
-  barrier.phases.back().copied_bytes += bulk.copy.bytes;
-  barrier.phases.back().copied_at = bulk.copy.site;
+  Phase& phase = barrier.now();
+  phase.copied_bytes += bulk.copy.bytes;
+  phase.copied_at = bulk.copy.site;
+  phase.behind.join(bulk.behind);
   end_phase_if_complete(barrier, bulk.copy.site);
   return true;
 }
 
 // A block must not end, nor an mbarrier, before it is known that its copies have landed.
 void Block::report_copies_not_waited_for(const Mbarrier& barrier) {
-  if (barrier.phases.back().copied_at != Recorder::NO_SITE && barrier.missing_bytes())
+  if (barrier.now().copied_at != Recorder::NO_SITE && barrier.missing_bytes())
     return report_unbalanced(barrier);
   const auto never_waited_for = [&](u32 site) {
     if (recorder_.takes_part_in_a_fault(site))
@@ -65,10 +71,9 @@ void Block::report_copies_not_waited_for(const Mbarrier& barrier) {
              ": nobody waits for this bulk copy: call mbar_wait on its mbarrier before the block ends";
     });
   };
-  for (auto phase = barrier.phases.rbegin(); phase != barrier.phases.rend() && phase->waits.empty();
-       ++phase) {
-    if (phase->copied_at != Recorder::NO_SITE)
-      never_waited_for(phase->copied_at);
+  for (u32 i = barrier.phase() + 1; i-- > 0 && barrier.phases[i + 1].waits_before.empty();) {
+    if (barrier.phases[i].copied_at != Recorder::NO_SITE)
+      never_waited_for(barrier.phases[i].copied_at);
   }
   for (const BulkCopy& bulk : bulk_copies_) {
     const auto found = mbarriers_.find(bulk.barrier);
@@ -95,7 +100,7 @@ bool Block::report_unbalanced_mbarriers() {
   return any;
 }
 void Block::report_unbalanced(const Mbarrier& barrier) {
-  const Phase& phase = barrier.phases.back();
+  const Phase& phase = barrier.now();
   const bool expected = phase.expected_at != Recorder::NO_SITE, copied = phase.copied_at != Recorder::NO_SITE;
   const u32 site = expected ? phase.expected_at : phase.copied_at;
   recorder_.fault("mbarrier misused", site, expected && copied ? phase.copied_at : Recorder::NO_SITE, [&] {

@@ -59,7 +59,7 @@ void Block::mbarrier_init(u32 address, u32 count, Site at) {
   barrier.agent = static_cast<u32>(warps_.size()) + mbarriers_made_++;
   barrier.count = barrier.missing_arrivals = std::max(count, 1u);
   barrier.made = access(site);
-  barrier.phases.emplace_back();
+  barrier.phases.resize(2);
 }
 
 void Block::mbarrier_inval(u32 address, Site at) {
@@ -112,7 +112,7 @@ void Block::mbarrier_arrive(u32 address, u32 expected_bytes, Site at) {
         site, Recorder::NO_SITE,
         "is one arrival more than the " + std::to_string(barrier->count) + " that the phase counts");
   }
-  Phase& phase = barrier->phases.back();
+  Phase& phase = barrier->now();
   phase.expected_bytes += expected_bytes;
   if (expected_bytes)
     phase.expected_at = site;
@@ -134,12 +134,12 @@ void Block::end_phase_if_complete(Mbarrier& barrier, u32 site) {
   if (barrier.missing_arrivals || barrier.missing_bytes())
     return;
   const u32 ended = barrier.phase();
-  Phase& phase = barrier.phases.back();
-  if (ended > 0) {
-    for (const Phase::Wait& wait : barrier.phases[ended - 1].waits) {
-      if (!phase.arrivals.seen.knows(wait.warp, 1u << wait.lane, wait.time))
-        report_overrun(site, wait, ended);
-    }
+  Phase& phase = barrier.now();
+  for (const Wait& wait : phase.waits_before) {
+    const u32 lane = 1u << wait.lane;
+    if (!phase.arrivals.seen.knows(wait.warp, lane, wait.time) &&
+        !phase.behind.knows(wait.warp, lane, wait.time))
+      report_overrun(site, wait, ended);
   }
   phase.arrivals.seen.learn_all_lanes(barrier.agent, ended + 1);
   for (Thread* thread : barrier.waiting) {
@@ -147,15 +147,14 @@ void Block::end_phase_if_complete(Mbarrier& barrier, u32 site) {
     make_ready(thread->warp, 1u << thread->lane);
   }
   barrier.waiting.clear();
-  Phase next;
-  next.arrivals = phase.arrivals;
-  barrier.phases.push_back(std::move(next));
+  barrier.phases[ended + 1].arrivals = phase.arrivals;
+  barrier.phases.emplace_back();
   barrier.missing_arrivals = barrier.count;
 }
 
 // A phase has ended though nothing says that a thread which waits for the one before has got through its wait. If the
 // thread is late, parity tells it that its phase has not ended yet.
-void Block::report_overrun(u32 site, const Phase::Wait& wait, u32 phase) {
+void Block::report_overrun(u32 site, const Wait& wait, u32 phase) {
   if (overrun_.site != Recorder::NO_SITE)
     return;
   overrun_.site = site;
@@ -163,8 +162,7 @@ void Block::report_overrun(u32 site, const Phase::Wait& wait, u32 phase) {
   overrun_.message =
       describe(recorder_.call_site(site)) + " ends phase " + std::to_string(phase) +
       " of an mbarrier, though warp " + std::to_string(wait.warp) + " lane " + std::to_string(wait.lane) +
-      " may still wait for phase " + std::to_string(phase - 1) + " at " +
-      describe(recorder_.call_site(wait.site)) +
+      " may still wait for the phase before at " + describe(recorder_.call_site(wait.site)) +
       ", and would then wait for ever: let it arrive at another mbarrier behind its wait, and wait "
       "for that one before the next phase";
 }
@@ -191,16 +189,16 @@ void Block::mbarrier_wait(u32 address, u32 parity, Site at) {
   Thread& thread = *current_;
   const u32 known =
       knowledge_of(thread).seen.all_lanes(barrier->agent);  // phases that it knows to have ended
-  if ((known & 1) != (parity & 1))
-    return;  // the last of these is meant
-  const Phase::Wait wait{thread.warp, thread.lane, thread.time, site};
-  Phase& phase = barrier->phases[known];
-  phase.waits.push_back(wait);
-  if (barrier->phase() > known) {
-    if (barrier->phase() > known + 1)
-      report_overrun(site, wait, known + 1);
-    return learn(thread, phase.arrivals);
-  }
+  const bool last_known = (known & 1) != (parity & 1);  // the last of these is meant, or the one before all
+  const u32 next = known + !last_known;  // the phase behind the one that it waits for
+  const Wait wait{thread.warp, thread.lane, thread.time, site};
+  barrier->phases[next].waits_before.push_back(wait);
+  if (barrier->phase() > next)
+    report_overrun(site, wait, next);
+  if (last_known)
+    return;
+  if (barrier->phase() >= next)
+    return learn(thread, barrier->phases[known].arrivals);
   thread.waits_at = {Operation::MBARRIER_WAIT, at, MBARRIER_BYTES, thread.indices.frame};
   barrier->waiting.push_back(&thread);
   wait_here();

@@ -9,11 +9,15 @@ Shadow::Shadow(Recorder& recorder, u32 bytes, u32 warps)
       warps_(warps),
       writes_((bytes + GRANULE - 1) / GRANULE),
       readers_(writes_.size()),
-      reads_(warps, std::vector<Reads>(writes_.size())) {}
+      reads_(warps, std::vector<Reads>(writes_.size())),
+      other_readers_(writes_.size()),
+      other_reads_(static_cast<OtherReads*>(std::calloc(warps * writes_.size() + 1, sizeof(OtherReads))),
+                   &std::free) {}
 
 void Shadow::begin_block() {
   std::fill(writes_.begin(), writes_.end(), Write{});
   std::fill(readers_.begin(), readers_.end(), 0);
+  std::fill(other_readers_.begin(), other_readers_.end(), 0);
 }
 
 // ---- what is ordered ----
@@ -46,7 +50,6 @@ bool Shadow::happened_before(u32 warp, const Reads& reads, const Access& now) {
 void Shadow::read(u32 offset, u32 bytes, const Access& now) {
   Write checked{};
   bool any_checked = false;
-  std::vector<Reads>& reads = reads_[now.warp];
   for (u32 granule = offset / GRANULE; granule < (offset + bytes) / GRANULE; granule++) {
     const Write& write = writes_[granule];
     if (!any_checked || write != checked) {
@@ -56,23 +59,42 @@ void Shadow::read(u32 offset, u32 bytes, const Access& now) {
       checked = write;
       any_checked = true;
     }
-    remember_read(reads[granule], readers_[granule] >> now.warp & 1, now);
-    readers_[granule] |= 1u << now.warp;
+    remember_read(granule, now);
   }
 }
 
-void Shadow::remember_read(Reads& reads, bool counts, const Access& now) const {
-  const bool is_newer = !counts || reads.time <= now.knowledge->seen.all_lanes(now.warp);
-  const u32 lane = now.collective ? 0 : 1u << now.lane;
-  if (is_newer) {
-    reads = {lane, now.time, now.site, now.collective};
+void Shadow::remember_read(u32 granule, const Access& now) {
+  Reads& last = reads_[now.warp][granule];
+  const u32 warp = 1u << now.warp, lane = now.collective ? 0 : 1u << now.lane;
+  const bool counts = readers_[granule] & warp;
+  readers_[granule] |= warp;
+  if (!counts || last.time <= now.knowledge->seen.all_lanes(now.warp)) {
+    last = {lane, now.time, now.site, now.collective};
+    other_readers_[granule] &= ~warp;
     return;
   }
-  if (!now.collective || !reads.lanes)
-    reads.site = now.site;
-  reads.lanes |= lane;
-  reads.collective |= now.collective;
-  reads.time = std::max<u32>(reads.time, now.time);
+  const auto belongs = [&](const Reads& reads) { return reads.site == now.site && reads.time == now.time; };
+  Reads* place = &last;
+  if (!belongs(last)) {
+    OtherReads& others = other_reads(now.warp, granule);
+    if (!(other_readers_[granule] & warp))
+      others.count = 0;
+    Reads* const end = others.reads + others.count;
+    Reads* const found = std::find_if(others.reads, end, belongs);
+    if (found != end) {
+      place = found;
+    } else if (others.count < std::size(others.reads)) {
+      others.reads[others.count++] = last;
+      other_readers_[granule] |= warp;
+      last = {lane, now.time, now.site, now.collective};
+      return;
+    } else {  // more than are kept apart
+      last.site = now.site;
+      last.time = std::max<u32>(last.time, now.time);
+    }
+  }
+  place->lanes |= lane;
+  place->collective |= now.collective;
 }
 
 void Shadow::write(u32 offset, u32 bytes, const Access& now, const void* value, const void* memory) {
@@ -110,25 +132,33 @@ void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way,
     }
     for (u32 readers = readers_[granule]; readers; readers &= readers - 1) {
       const u32 warp = __builtin_ctz(readers);
-      const Reads& reads = reads_[warp][granule];
-      if (reads == reported)
+      check_reads(reads_[warp][granule], warp, granule, now, reported);
+      if (!(other_readers_[granule] >> warp & 1))
         continue;
-      const bool known =
-          reads.time <= now.knowledge->seen.all_lanes(warp) || happened_before(warp, reads, now);
-      if (known && reaches_copy_engine(warp, reads.collective ? ~0u : reads.lanes, reads.time, now))
-        continue;
-      reported = reads;
-      if (known) {
-        report_unfenced(reads.site, granule * GRANULE, now, "read");
-        continue;
-      }
-      const u32 others = warp == now.warp ? reads.lanes & ~(1u << now.lane) : reads.lanes;
-      const u32 lane = others ? __builtin_ctz(others) : LANES;
-      report_race(warp, lane, reads.site, granule * GRANULE, now, "read", "writes");
+      const OtherReads& others = other_reads(warp, granule);
+      for (u32 i = 0; i < others.count; i++)
+        check_reads(others.reads[i], warp, granule, now, reported);
     }
+    other_readers_[granule] = 0;
     readers_[granule] = 0;
     writes_[granule] = mark;
   }
+}
+
+void Shadow::check_reads(const Reads& reads, u32 warp, u32 granule, const Access& now, Reads& reported) {
+  if (reads == reported)
+    return;
+  const bool known = reads.time <= now.knowledge->seen.all_lanes(warp) || happened_before(warp, reads, now);
+  if (known && reaches_copy_engine(warp, reads.collective ? ~0u : reads.lanes, reads.time, now))
+    return;
+  reported = reads;
+  if (known)
+    return report_unfenced(reads.site, granule * GRANULE, now, "read");
+  u32 lanes = warp == now.warp ? reads.lanes & ~(1u << now.lane) : reads.lanes;
+  while (lanes & (lanes - 1) && now.knowledge->seen.knows(warp, lanes & -lanes, reads.time))
+    lanes &= lanes - 1;  // this one is in order
+  report_race(warp, lanes ? __builtin_ctz(lanes) : LANES, reads.site, granule * GRANULE, now, "read",
+              "writes");
 }
 
 // The copy engine reaches memory by another way (PTX: the async proxy) than threads do. What threads did to these

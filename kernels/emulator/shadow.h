@@ -1,5 +1,7 @@
 // Beside every 2 bytes of shared memory: who wrote them last, and who has read them since.
 #pragma once
+#include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "clock.h"
@@ -43,23 +45,33 @@ class Shadow {
     u64 written : 1 = 0;
     bool operator==(const Write&) const = default;
   };
-  // The reads of one warp. Older ones need not be kept: who knows of these knows of those.
+  // The reads of one warp at one site and time. Older ones that the warp knows need not be kept: who knows of these
+  // knows of those.
   struct Reads {
     u32 lanes;  // that read on their own
     u32 time : 20, site : 11;
     u32 collective : 1;  // read by the warp as one, too
     bool operator==(const Reads&) const = default;
   };
+  // Reads of the same warp at other sites or times, in no order with the last.
+  struct OtherReads {
+    u32 count;
+    Reads reads[3];
+  };
 
   Recorder& recorder_;
   u32 warps_;
   std::vector<Write> writes_;
   std::vector<u32> readers_;  // warps whose entry in reads_ counts
-  std::vector<std::vector<Reads>> reads_;  // [warp][granule]
+  std::vector<std::vector<Reads>> reads_;  // [warp][granule]: the last ones
+  std::vector<u32> other_readers_;  // warps whose entry in other_reads_ counts
+  std::unique_ptr<OtherReads[], decltype(&std::free)> other_reads_;  // [warp][granule], touched where needed
 
   void put_write(u32 offset, u32 bytes, const Access&, bool under_way, bool same_value);
   bool reaches_copy_engine(u32 warp, u32 lanes, u32 time, const Access& now) const;
-  void remember_read(Reads&, bool counts, const Access&) const;
+  void remember_read(u32 granule, const Access&);
+  OtherReads& other_reads(u32 warp, u32 granule) { return other_reads_[warp * writes_.size() + granule]; }
+  void check_reads(const Reads&, u32 warp, u32 granule, const Access& now, Reads& reported);
   static bool happened_before(u32 agent, u32 lanes, u32 time, const Access& now);
   static u32 lanes_of(const Write& write) { return write.collective ? ~0u : 1u << write.lane; }
   static bool happened_before(const Write&, const Access& now, bool now_writes);
