@@ -33,8 +33,9 @@ UPDATE_BYTES = 10**9
 def install(facts: Facts, plan: Plan, venv: Path, *, torch_asked_for: bool = False) -> None:
     """Bring `venv` to what the plan says; do nothing if it is there already.
 
-    Nothing is written before `preflight` has passed, and the stamp comes last, so that an installation which
-    stopped half-way is never taken for a finished one. Raises SetupError.
+    Nothing is written before `preflight` has passed, and the stamp comes last. An installation without one
+    stopped half-way, and begins anew: pip does not mend a package of which it finds a part. Raises SetupError
+    and OSError.
     """
     stamp = read(venv / STAMP)
     identity = identity_of(plan)
@@ -51,13 +52,15 @@ def install(facts: Facts, plan: Plan, venv: Path, *, torch_asked_for: bool = Fal
         raise SetupError(
             f"{venv} exists and was not made by `make setup`: move it away, or give VENV=folder."
         )
-    afresh = read(venv / MARK) != identity
+    stopped = (venv / MARK).exists() and not stamp
+    afresh = stopped or read(venv / MARK) != identity
     for warning in preflight(facts, plan, plan.disk_bytes if afresh else UPDATE_BYTES):
         print(f"Note: {warning}")
     print(plan.describe(), flush=True)
     if venv.exists() and afresh:
-        print(f"{venv} was made for something else: starting afresh.", flush=True)
-        shutil.rmtree(venv)
+        why = "an earlier set-up stopped half-way" if stopped else "it was made for something else"
+        print(f"{venv}: {why}; starting afresh. What pip has downloaded it takes from its cache.", flush=True)
+        empty(venv)
     (venv / STAMP).unlink(missing_ok=True)
     make_environment(venv, identity)
     install_packages(find_torch(plan, venv, torch_asked_for), venv)
@@ -97,6 +100,15 @@ def read(path: Path) -> dict:
 def write(path: Path, values: dict) -> None:
     """Write down what `read` reads."""
     path.write_text(json.dumps(values, indent=1) + "\n")
+
+
+def empty(venv: Path) -> None:
+    """Delete all but the mark: if this is stopped, too, the next set-up still knows the folder as ours."""
+    for path in venv.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != MARK:
+            path.unlink()
 
 
 def make_environment(venv: Path, identity: dict) -> None:
@@ -169,9 +181,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         install(facts, plan, venv, torch_asked_for=options.torch == "cpu")
     except SetupError as error:
         print(f"\n{error}", file=sys.stderr)
-        return 1
+        return 2
+    except OSError as error:
+        print(
+            f"\n{error.filename or venv} cannot be used ({error.strerror}): make room, or give VENV=folder.",
+            file=sys.stderr,
+        )
+        return 2
     except KeyboardInterrupt:
-        print("\nStopped half-way: run the same command again to finish.", file=sys.stderr)
+        print("\nStopped half-way: run the same command again, it begins anew.", file=sys.stderr)
         return 130
     return 0
 
