@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ..ground.errors import BadInput
+from ..ground.given import several
 from ..ground.say import say
 from ..kernel_a.accuracy import Results, gate
 from ..kernel_a.problem import Problem, random_problem
@@ -102,8 +102,7 @@ def check(
     """
     problem = problem if problem is not None else small_problem()
     check_problem(problem)
-    if not seeds:
-        raise BadInput("seeds is empty: give one seed or more, such as (0, 1).")
+    seeds = several("seeds", seeds, "whole numbers, such as (0, 1)")
     stage = as_stage(stage)
     machine = choose_machine(machine)
     promise = _promise(stage, like, machine)

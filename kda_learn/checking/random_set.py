@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ground.errors import BadInput
+from ..ground.given import several, whole
 from ..kernel_a.problem import random_problem
 from ..kernel_a.tiling import CHUNK
 from ..kernel_a.variants import V_SPLITS
@@ -66,13 +66,9 @@ def check_random(
     stages: those among which a case draws its own. Raises BadInput for a count below 1, a negative seed and
     no stages; like, and other errors: as `check.check`.
     """
-    first_seed = seeds_of(date.today()) if first_seed is None else first_seed
-    known = [as_stage(stage) for stage in stages]
-    if count < 1 or first_seed < 0 or not known:
-        raise BadInput(
-            f"{count} random problems from seed {first_seed} for {len(known)} stages were asked for: give "
-            "a count of 1 or more, a seed of 0 or more, and a stage or more."
-        )
+    count = whole("count", count, 1)
+    first_seed = seeds_of(date.today()) if first_seed is None else whole("first_seed", first_seed)
+    known = [as_stage(stage) for stage in several("stages", stages, "stages, such as ['s11', 's12']")]
     jobs = [random_case(seed, known) for seed in range(first_seed, first_seed + count)]
     return check_jobs(jobs, choose_machine(machine), like=like)
 

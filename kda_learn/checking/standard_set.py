@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ground.errors import BadInput
+from ..ground.given import several
 from ..kernel_a.problem import STRONG_GATE, Problem, random_problem
 from ..kernel_a.variants import compile_stage
 from ..machines.device import CALLED, choose_machine, hopper
@@ -72,7 +73,7 @@ def check_stages(
     like, and errors: as `check.check`.
     """
     machine = choose_machine(machine)
-    known = [as_stage(stage) for stage in stages]
+    known = [as_stage(stage) for stage in several("stages", stages, "stages, such as ['s11', 's12']")]
     # Case by case, so that the stages share the float64 truth and no more than two lie in memory.
     rows = check_jobs([(stage, case) for case in cases_of(machine) for stage in known], machine, like=like)
     names = [stage.id for stage in known]

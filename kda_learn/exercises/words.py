@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..display.steps import Steps
 from ..ground.errors import BadInput, KdaError
+from ..ground.given import whole
 from ..lessons import progress
 from .cell import Cell
 from .definition import Exercise, WrongAnswer, exercise, keys
@@ -60,8 +61,7 @@ def grade_text(key: str, text: str) -> Grade:
 def hint(number: int, key: str | None = None) -> Hint:
     """A hint, 1 to 3, for the exercise whose cell ran last, or for another. Raises BadInput for others."""
     wanted = _kept_cell(None).exercise if key is None else exercise(key)
-    if number not in range(1, len(wanted.hints) + 1):
-        raise BadInput(f"Hint {number} of {wanted.key} was asked for: it has hints 1 to {len(wanted.hints)}.")
+    whole(f"the number of a hint of {wanted.key}", number, 1, len(wanted.hints))
     return Hint(number, wanted.hints[number - 1])
 
 

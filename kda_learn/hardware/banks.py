@@ -37,6 +37,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..ground.errors import BadInput
+from ..ground.given import one_of, text, whole
+from .given import whole_numbers
 from .layouts import BANK_BYTES, BANKS
 from .limits import LANES
 
@@ -84,10 +86,9 @@ def service(op: str, width: int) -> Service:
 
     width: the bytes a lane moves: 2, 4, 8 or 16. Raises BadInput for other operations and widths.
     """
-    if width not in (2, 4, 8, 16):
-        raise BadInput(f"an access of {width} bytes per lane was given: shared memory serves 2, 4, 8 or 16")
+    width = one_of("the width of an access, in bytes per lane,", width, (2, 4, 8, 16))
     words = max(1, width // BANK_BYTES)
-    if op in _MATRIX_OPERATIONS:
+    if text("op", op, "an operation's name, such as 'lds'") in _MATRIX_OPERATIONS:
         return Service(phases=_MATRIX_OPERATIONS[op], lanes=8, words=4)
     if op in ("lds", "sts", "cp.async.cg", "cp.async.ca"):
         return Service(phases=words, lanes=LANES // words, words=words)
@@ -135,6 +136,7 @@ def phases(addresses: ArrayLike, mask: int, op: str, bytes: int) -> list[Phase]:
     Of a .cg copy it shows where the writes go: they cost nothing here.
     """
     served = service(op, bytes)
+    whole("mask", mask, 0, 2**LANES - 1)
     one_address, one_active = _checked([addresses], [mask])
     if _in_pairs(op, bytes, one_address, one_active)[0]:
         served = _of_pairs(served)
@@ -159,6 +161,7 @@ def phases(addresses: ArrayLike, mask: int, op: str, bytes: int) -> list[Phase]:
 
 def _load(matrices: int) -> str:
     """The traced name of a load."""
+    matrices = one_of("matrices", matrices, (0, 1, 2, 4))
     return f"ldmatrix.x{matrices}" if matrices else "lds"
 
 
@@ -192,7 +195,7 @@ def _count(addresses: NDArray[np.int64], active: NDArray[np.bool_], served: Serv
 
 def _checked(addresses: ArrayLike, mask: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Addresses as int64 [n, 32] and the mask as bool [n, 32]."""
-    checked = np.asarray(addresses, dtype=np.int64)
+    checked = whole_numbers("addresses", addresses).astype(np.int64)
     active = _active_lanes(mask)
     if checked.shape != active.shape:
         raise BadInput(
@@ -204,7 +207,9 @@ def _checked(addresses: ArrayLike, mask: ArrayLike) -> tuple[NDArray[np.int64], 
 
 def _active_lanes(mask: ArrayLike) -> NDArray[np.bool_]:
     """Masks [n] as bool [n, 32]."""
-    masks = np.atleast_1d(np.asarray(mask)).astype(np.uint32)
+    masks = np.atleast_1d(whole_numbers("mask", mask, 0, 2**LANES - 1)).astype(np.uint32)
+    if masks.ndim != 1:
+        raise BadInput(f"mask has the shape {list(masks.shape)}: give one mask for each instruction, [n].")
     return (masks[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(bool)
 
 

@@ -7,6 +7,8 @@ is a shift; writing one rounds to nearest, ties to even, as the GPU's cvt.rn.bf1
 import numpy as np
 
 from ..ground.errors import BadInput
+from ..ground.given import shown
+from .given import whole_numbers
 
 FORMATS = ("float64", "float32", "bfloat16")
 _QUIET_NAN = np.uint32(0x7FFF)  # what the GPU writes for every NaN
@@ -17,7 +19,13 @@ def to_bf16(values: np.ndarray) -> np.ndarray:
 
     float64 passes through float32 first, as a kernel's float32 accumulator does.
     """
-    single = np.asarray(values, dtype=np.float32)
+    try:
+        single = np.asarray(values, dtype=np.float32)
+        is_number = np.asarray(values).dtype.kind in "fiu"
+    except (TypeError, ValueError):
+        is_number = False
+    if not is_number:
+        raise BadInput(f"values is {shown(values)}: give an array of numbers.")
     bits = single.view(np.uint32)
     # Adding one less than half of the last kept place, plus that place's own bit, carries into it exactly
     # when the value must be rounded up; the own bit makes ties go to even.
@@ -29,7 +37,7 @@ def to_bf16(values: np.ndarray) -> np.ndarray:
 
 def from_bf16(bits: np.ndarray) -> np.ndarray:
     """Read bf16 bits (uint16, any shape) as float32; exact."""
-    return (np.asarray(bits, dtype=np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return (whole_numbers("bits", bits, 0, 0xFFFF).astype(np.uint32) << 16).view(np.float32)
 
 
 def round_to(values: np.ndarray, number_format: str) -> np.ndarray:

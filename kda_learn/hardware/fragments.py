@@ -14,7 +14,7 @@ and the sections on ldmatrix, stmatrix and movmatrix.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ..ground.errors import BadInput
+from ..ground.given import one_of, whole
 from .limits import LANES
 
 CORE = 8  # rows, and columns, of a core matrix
@@ -67,9 +67,7 @@ FRAGMENTS: dict[str, Fragment] = {
 
 def fragment_named(name: str) -> Fragment:
     """The fragment "A", "B" or "C"; BadInput names them otherwise."""
-    if name not in FRAGMENTS:
-        raise BadInput(f"fragment {name!r} was given: write 'A', 'B' or 'C'")
-    return FRAGMENTS[name]
+    return FRAGMENTS[one_of("fragment", name, tuple(FRAGMENTS))]
 
 
 def core_owner(row: int, column: int, transposed: bool = False) -> tuple[int, int]:
@@ -150,5 +148,4 @@ def after_movmatrix(row: int, column: int) -> Owner:
 
 def _check(index: int, count: int, what: str) -> None:
     """Raises BadInput when an index lies outside 0 .. count - 1."""
-    if not 0 <= index < count:
-        raise BadInput(f"index {index} was given for the {count} {what}: stay within 0 to {count - 1}")
+    whole(f"the index of one of the {count} {what}", index, 0, count - 1)

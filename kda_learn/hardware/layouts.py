@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..ground.errors import BadInput
+from ..ground.given import one_of, whole
+from .given import whole_numbers
 from .limits import BANK_BYTES, BANKS
 
 CORE_ROWS = 8
@@ -115,7 +117,7 @@ def plain(rows: int, columns: int, element_bytes: int = 2) -> Layout:
 def padded(rows: int, columns: int, pitch: int, element_bytes: int = 2) -> Layout:
     """Rows that start `pitch` elements apart; the `pitch - columns` elements behind each row stay unused."""
     _check_tile(rows, columns, element_bytes)
-    if pitch < columns:
+    if whole("pitch", pitch, 1) < columns:
         raise BadInput(
             f"a pitch of {pitch} was given for rows of {columns} elements: make it {columns} or more"
         )
@@ -145,8 +147,7 @@ def swizzled(
 
     `atoms_first` says in which direction the second atom lies: along the rows or along the columns.
     """
-    if width not in (32, 64, 128):
-        raise BadInput(f"a swizzle of {width} bytes was given: Hopper has 32, 64 and 128, choose one of them")
+    width = one_of("the width of a swizzle, in bytes,", width, (32, 64, 128))
     return _atoms(rows, columns, width, major, atoms_first, element_bytes)
 
 
@@ -154,13 +155,13 @@ def _atoms(
     rows: int, columns: int, width: int, major: Major, atoms_first: Direction, element_bytes: int
 ) -> Layout:
     """Atoms of 8 rows (columns if MN-major) of `width` bytes, laid one after the other over the tile."""
-    if major == "MN":
+    if isinstance(major, str) and major == "MN":
         along = {"rows": "columns", "columns": "rows"}
-        transposed_order = along.get(atoms_first, atoms_first)
+        transposed_order = along[one_of("atoms_first", atoms_first, tuple(along))]
         dual = _atoms(columns, rows, width, "K", transposed_order, element_bytes).transposed()
         return replace(dual, name=_atom_name("MN", width))
-    if major != "K":
-        raise BadInput(f"major={major!r} was given: write 'K' or 'MN'")
+    one_of("major", major, ("K", "MN"))
+    one_of("atoms_first", atoms_first, ("rows", "columns"))
     _check_tile(rows, columns, element_bytes)
     atom_columns = width // element_bytes
     if rows % CORE_ROWS or columns % atom_columns:
@@ -174,11 +175,9 @@ def _atoms(
     if atoms_first == "rows":
         down_stride = atom_elements
         across_stride = atom_elements * atoms_down
-    elif atoms_first == "columns":
+    else:
         down_stride = atom_elements * atoms_across
         across_stride = atom_elements
-    else:
-        raise BadInput(f"atoms_first={atoms_first!r} was given: write 'rows' or 'columns'")
     return Layout(
         name=_atom_name("K", width),
         row_digits=(Digit(CORE_ROWS, atom_columns), Digit(atoms_down, down_stride)),
@@ -195,7 +194,7 @@ def _atom_name(major: Major, width: int) -> str:
 
 def _place(index: ArrayLike, digits: tuple[Digit, ...], what: str, count: int) -> NDArray[np.int64]:
     """Elements that the index contributes to an element's place."""
-    rest = np.asarray(index, dtype=np.int64)
+    rest = whole_numbers(f"the {what}", index).astype(np.int64)
     if rest.size and (rest.min() < 0 or rest.max() >= count):
         raise BadInput(
             f"{what} indices from {rest.min()} to {rest.max()} were given for a tile of {count} {what}s: "
@@ -210,7 +209,6 @@ def _place(index: ArrayLike, digits: tuple[Digit, ...], what: str, count: int) -
 
 def _check_tile(rows: int, columns: int, element_bytes: int) -> None:
     """Raises BadInput unless the tile has elements of a size that shared memory is read in."""
-    if rows < 1 or columns < 1:
-        raise BadInput(f"a {rows} x {columns} tile was given: both sides must be at least 1")
-    if element_bytes not in (1, 2, 4, 8, 16):
-        raise BadInput(f"elements of {element_bytes} bytes were given: use 1, 2, 4, 8 or 16")
+    whole("the number of rows", rows, 1)
+    whole("the number of columns", columns, 1)
+    one_of("element_bytes", element_bytes, (1, 2, 4, 8, 16))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..ground.errors import BadInput
+from ..ground.given import one_of, whole
 from .limits import ARCHITECTURES, LANES, MOST_THREADS, Architecture
 
 
@@ -26,12 +26,9 @@ def blocks_per_sm(
     "sm_100"; "sm_90a" counts as "sm_90". Raises BadInput for values that no kernel can have.
     """
     sm = _architecture(architecture)
-    if not 1 <= registers <= 255:
-        raise BadInput(f"{registers} registers per thread were given: a thread has 1 to 255")
-    if not 1 <= threads <= MOST_THREADS:
-        raise BadInput(f"{threads} threads per block were given: a block has 1 to {MOST_THREADS}")
-    if dynamic_smem < 0:
-        raise BadInput(f"{dynamic_smem} bytes of shared memory were given: give 0 or more")
+    whole("registers (per thread)", registers, 1, 255)
+    whole("threads (per block)", threads, 1, MOST_THREADS)
+    whole("dynamic_smem (bytes)", dynamic_smem)
     warps = -(-threads // LANES)
     limits = {
         "shared memory": _blocks_by_shared_memory(dynamic_smem, sm),
@@ -50,8 +47,8 @@ def room_for_blocks(blocks: int, dynamic_smem: int, *, architecture: str = "sm_9
 
     Negative if they do not fit as it is. dynamic_smem, architecture: as in `blocks_per_sm`.
     """
-    if blocks < 1:
-        raise BadInput(f"{blocks} blocks per SM were given: give 1 or more")
+    whole("blocks (per SM)", blocks, 1)
+    whole("dynamic_smem (bytes)", dynamic_smem)
     sm = _architecture(architecture)
     share = sm.shared_memory // blocks // sm.shared_memory_unit * sm.shared_memory_unit
     return min(share - sm.reserved_shared_memory, sm.shared_memory_per_block) - dynamic_smem
@@ -59,10 +56,8 @@ def room_for_blocks(blocks: int, dynamic_smem: int, *, architecture: str = "sm_9
 
 def _architecture(name: str) -> Architecture:
     """The architecture of a name such as "sm_90" or "sm_90a". Raises BadInput for others."""
-    sm = ARCHITECTURES.get(name.removesuffix("a"))
-    if sm is None:
-        raise BadInput(f"architecture {name!r} was given: choose one of {', '.join(ARCHITECTURES)}")
-    return sm
+    base = name.removesuffix("a") if isinstance(name, str) else name
+    return ARCHITECTURES[one_of("architecture", base, tuple(ARCHITECTURES))]
 
 
 def _blocks_by_shared_memory(bytes_per_block: int, sm: Architecture) -> int:

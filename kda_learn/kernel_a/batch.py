@@ -32,7 +32,7 @@ class Config:
     @classmethod
     def parse(cls, text: str) -> Config:
         """From "B32/T8192". Raises BadInput for anything else; lengths are multiples of 16 tokens."""
-        match = re.fullmatch(r"B([1-9]\d*)/T([1-9]\d*)", text)
+        match = re.fullmatch(r"B([1-9]\d*)/T([1-9]\d*)", text) if isinstance(text, str) else None
         if match is None or int(match.group(2)) % CHUNK:
             raise BadInput(
                 f"The config is {text!r}: give one such as {', '.join(CONFIGS)} (B: sequences, T: tokens of "

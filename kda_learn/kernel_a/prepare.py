@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ground.errors import BadInput
+from ..ground.given import real
 from ..hardware.bf16 import from_bf16, to_bf16
 from .tile_math import Array, array_module, gate_sum, normalise, tile_matrices
 from .tiling import CHUNK, Tiling
@@ -51,7 +52,7 @@ def prepare(
     _check_shapes(q, k, g, beta)
     _check_values(g, beta)
     heads, head_dim = q.shape[-2:]
-    scale = head_dim**-0.5 if scale is None else scale
+    scale = head_dim**-0.5 if scale is None else real("scale", scale, "a number, or None for D^-1/2")
 
     def flat(tokens: Array) -> Array:
         """[N, T, H, ...] as [T_total, H, ...]; varlen arrays are that already."""

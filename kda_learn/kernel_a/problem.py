@@ -7,9 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from ..ground.errors import BadInput
+from ..ground.given import real, shown, text, whole, yes_or_no
 from ..hardware.bf16 import to_bf16
 from .prepare import prepare
-from .tiling import CHUNK, HEAD_DIM, Tiling
+from .tiling import CHUNK, HEAD_DIM, Tiling, lengths_given
+
+MOST_TOKENS = 1 << 30
+"""Of all heads of a problem: more fit into no computer's memory."""
 
 WEAK_GATE = -0.002
 """Mean gate in nat per token at which a tile keeps about 97 % of the state: errors of the recurrence show."""
@@ -136,6 +140,8 @@ def problem_from_layer(
     heads = q.shape[-2]
     token_shape = (prepared.beta.shape[1], heads, HEAD_DIM)
     for array_name, array in (("q", q), ("do", do)):
+        if not isinstance(array, np.ndarray):
+            raise BadInput(f"{array_name} is {type(array).__name__}: give a NumPy array shaped like q.")
         if array.shape != q.shape or array.shape[-1] != HEAD_DIM:
             wanted = [*q.shape[:-1], HEAD_DIM]
             raise BadInput(
@@ -174,12 +180,11 @@ def random_problem(
     per token, <= 0; each g is the mean times a log-normal factor of spread 0.5, as trained gates differ from
     channel to channel. beta is beta_scale times a sigmoid of normal numbers. final_gradient: a random dht, or
     none. seed None draws a fresh one, which the problem's name shows. The same arguments give the same
-    problem.
+    problem. Raises BadInput for what does not fit.
     """
-    lengths = [int(length) for length in lengths]
-    _check_request(lengths, heads, varlen, gate, beta_scale)
-    if seed is None:
-        seed = int(np.random.SeedSequence().entropy % 2**32)
+    lengths = lengths_given(lengths)
+    _check_request(lengths, heads, varlen, gate, beta_scale, final_gradient, name)
+    seed = int(np.random.SeedSequence().entropy % 2**32) if seed is None else whole("seed", seed)
     random = np.random.default_rng(seed)
     tokens = sum(lengths)
     token_shape = (tokens, heads, HEAD_DIM)
@@ -213,17 +218,28 @@ def random_problem(
     )
 
 
-def _check_request(lengths: list[int], heads: int, varlen: bool, gate: float, beta_scale: float) -> None:
-    if not lengths or min(lengths) < 0:
-        raise BadInput(f"lengths is {lengths}: give one length or more, each 0 or above.")
+def _check_request(
+    lengths: list[int],
+    heads: int,
+    varlen: bool,
+    gate: float,
+    beta_scale: float,
+    final_gradient: bool,
+    name: str | None,
+) -> None:
+    yes_or_no("varlen", varlen)
+    yes_or_no("final_gradient", final_gradient)
+    whole("heads", heads, 1)
+    if sum(lengths) * heads > MOST_TOKENS:
+        raise BadInput(
+            f"lengths is {shown(lengths)} and heads is {heads}: give at most {MOST_TOKENS} tokens in all heads."
+        )
+    if name is not None:
+        text("name", name, "a text, or None for one that says what the problem holds")
+    real("gate", gate, "the mean natural log of the decay, 0 or below", most=0)
+    real("beta_scale", beta_scale, "a factor from 0 to 1", 0, 1)
     if not varlen and len(set(lengths)) > 1:
         raise BadInput(f"lengths is {lengths}, which differ: give varlen=True, or sequences of one length.")
-    if heads < 1:
-        raise BadInput(f"heads is {heads}: give 1 or more.")
-    if not gate <= 0:
-        raise BadInput(f"gate is {gate}: give the mean natural log of the decay, 0 or below.")
-    if not 0 <= beta_scale <= 1:
-        raise BadInput(f"beta_scale is {beta_scale}: give a factor from 0 to 1.")
 
 
 def _describe(

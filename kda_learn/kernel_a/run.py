@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ground.errors import BadInput
+from ..ground.given import whole
 from ..hardware.bf16 import from_bf16
 from ..hardware.limits import HOPPER
 from ..machines.launching import launch
@@ -65,8 +66,7 @@ def run(
     """
     stage = as_stage(stage)
     check_problem(problem)
-    _check_whole_number("seed", seed)
-    _check_whole_number("extra_smem", extra_smem)
+    seed, extra_smem = whole("seed", seed), whole("extra_smem", extra_smem)
     runnable = of_problem(stage, problem, v_split, snapshot_dtype, extra_smem)
     if runnable.dynamic_smem_bytes > HOPPER.shared_memory_per_block:
         needed = shared_memory_of(stage, v_split)
@@ -74,7 +74,7 @@ def run(
             f"extra_smem is {extra_smem} beside the {needed} bytes of shared memory that the kernel "
             f"uses: give at most {HOPPER.shared_memory_per_block - needed}."
         )
-    done = launch(runnable, machine, seed=int(seed), trace=trace)
+    done = launch(runnable, machine, seed=seed, trace=trace)
     snapshots = runnable.written["snapshots"]
     if snapshots.dtype == np.uint16:
         snapshots = from_bf16(snapshots)
@@ -124,8 +124,3 @@ def check_problem(problem: Problem) -> None:
         raise BadInput(
             f"problem is {type(problem).__name__}: give a Problem, such as random_problem(lengths=[48])."
         )
-
-
-def _check_whole_number(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise BadInput(f"{name} is {value!r}: give a whole number, 0 or above.")

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..ground.errors import BadInput
+from ..ground.given import one_of, several, shown, whole
 
 CHUNK = 16
 """Rows (tokens) of a tile, written C in the formulas."""
@@ -34,8 +35,8 @@ class Tiling:
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> Tiling:
-        """The tiling of sequences with these lengths; takes lists and NumPy integers too."""
-        return cls(tuple(int(length) for length in lengths))
+        """The tiling of sequences with these lengths; takes NumPy integers too. Else raises BadInput."""
+        return cls(tuple(lengths_given(lengths, least=0)))
 
     @classmethod
     def from_cu_seqlens(cls, cu_seqlens: np.ndarray, *, tokens: int) -> Tiling:
@@ -131,16 +132,22 @@ class Tiling:
         return np.moveaxis(tiles[:, self.valid], 0, 1)
 
 
+def lengths_given(lengths: Sequence[int], least: int = 1) -> list[int]:
+    """The tokens of at least so many sequences, each 0 or above. Raises BadInput for anything else."""
+    wanted = "whole numbers from 0 on, the tokens of each sequence, such as [16, 48]"
+    given = several("lengths", lengths, wanted, least=least)
+    try:
+        return [whole("one", length) for length in given]
+    except BadInput:
+        raise BadInput(f"lengths is {shown(given)}: give a list of {wanted}.") from None
+
+
 def ds_owner(column: int, v_split: int = 1) -> tuple[int, int]:
     """Which block (along v) and which of its warps own column v of dS, for V cut into `v_split` blocks.
 
     A warp owns 16 columns, so 8 / v_split of a block's 8 warps take part in the products.
     """
-    if v_split not in (1, 2, 4, 8):
-        raise BadInput(f"v_split={v_split!r} was given: write 1, 2, 4 or 8")
-    if not 0 <= column < DS_COLUMNS:
-        raise BadInput(
-            f"column {column} of dS was given, which has {DS_COLUMNS}: stay within 0 to {DS_COLUMNS - 1}"
-        )
+    one_of("v_split", v_split, (1, 2, 4, 8))
+    whole("column", column, 0, DS_COLUMNS - 1)
     block, inside = divmod(column, DS_COLUMNS // v_split)
     return block, inside // WARP_COLUMNS

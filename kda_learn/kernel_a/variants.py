@@ -7,6 +7,7 @@ from numbers import Integral
 
 from ..compilers.nvrtc import Compiled, compile
 from ..ground.errors import BadInput, KdaError
+from ..ground.given import one_of, yes_or_no
 from ..machines.runnable import Judge, Runnable, satisfied
 from ..sources.stages import Stage
 from .arguments import OUTPUTS, Arguments
@@ -21,9 +22,10 @@ def kernel_entry(v_split: int = 1, varlen: bool = False, snapshot_dtype: str = "
     Raises BadInput for a v_split or a snapshot_dtype ("float32", "bfloat16") that no stage has.
     """
     check_v_split(v_split)
-    if snapshot_dtype not in SNAPSHOT_TYPES:
-        raise BadInput(f"snapshot_dtype is {snapshot_dtype!r}: give one of {', '.join(SNAPSHOT_TYPES)}.")
-    return f"kernel_a<{v_split}, {str(bool(varlen)).lower()}, {SNAPSHOT_TYPES[snapshot_dtype]}>"
+    one_of("snapshot_dtype", snapshot_dtype, SNAPSHOT_TYPES)
+    return (
+        f"kernel_a<{v_split}, {str(yes_or_no('varlen', varlen)).lower()}, {SNAPSHOT_TYPES[snapshot_dtype]}>"
+    )
 
 
 def check_v_split(v_split: int) -> None:

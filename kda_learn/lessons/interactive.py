@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ground.errors import BadInput, MachineUnavailable
+from ..ground.given import several
 from . import progress
 from .tracing import Trace, trace
 
@@ -42,6 +43,8 @@ def bank_map(
     if what is None:
         return draw(**options)
     if isinstance(what, (list, tuple, dict)):
+        if not what:
+            raise BadInput(f"The accesses are {what!r}: give at least one, or leave them out for a pattern.")
         return draw([what] if isinstance(what, dict) else what, **options)
     unknown = set(options) - set(CHOICES)
     if unknown:
@@ -92,13 +95,10 @@ def predict(
     `.guess` is the number, the choice, or None. Raises BadInput for an answer that is not one of the choices,
     MachineUnavailable if anywidget is not installed.
     """
-    if not question.strip():
-        raise BadInput("The question is empty: give a sentence that ends in a question mark.")
-    if choices is not None and (isinstance(choices, str) or len(choices) < 2):
-        raise BadInput(
-            f"choices is {choices!r}: give two or more texts to choose from, or None for a number."
-        )
-    options = list(choices or [])
+    if not isinstance(question, str) or not question.strip():
+        raise BadInput(f"question is {question!r}: give a sentence that ends in a question mark.")
+    wanted = "texts to choose from, or None for a number"
+    options = [] if choices is None else several("choices", choices, wanted, least=2)
     widget = _new(key, unit, options, answer, question=question)
     widget.observe(lambda change: progress.keep_guess(key, change["new"]), names="guess")
     return widget

@@ -10,6 +10,7 @@ from ..display.banners import INTERVAL, NOT_RECORDED, batch_words, measured_bann
 from ..display.parts import Banner, Cell, Part, Sentence, Shown, Table, Value, decimal, interval, percent
 from ..display.steps import Steps
 from ..ground.errors import BadInput, MachineUnavailable
+from ..ground.given import several
 from ..ground.say import heard_by
 from ..kernel_a.batch import CONFIGS, Config
 from ..machines.device import choose_machine
@@ -185,7 +186,8 @@ def measure(
     if blocks is not None:
         options = {} if configs is None else {"config": configs if isinstance(configs, str) else configs[0]}
         return measure_blocks(name, blocks, sms=sms, heads=heads, live=live, **options)
-    wanted = [configs] if isinstance(configs, str) else list(configs or CONFIGS)
+    wanted = [configs] if isinstance(configs, str) else CONFIGS if configs is None else configs
+    wanted = several("configs", wanted, "shapes of a batch, such as ['B32/T8192']")
     if live is None:
         live = choose_machine("auto") == "gpu"
     names = [one for one in (base, name) if one is not None]

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..compilers.host import build_kernel, build_runtime
 from ..ground.errors import BadInput, MachineUnavailable
+from ..ground.given import several, shown, text, whole
 from ..hardware.limits import HOPPER, LANES, MOST_THREADS
 from ..sources.includes import kept_while_unchanged
 from .emulator_arguments import Buffer, KernelArguments, Parameter, ParameterType
@@ -48,6 +49,12 @@ def build(source: Path, entry: str, *, defines: Sequence[str] = ()) -> Library:
     defines: "NAME" or "NAME=VALUE", for the preprocessor. Raises BadInput with the compiler's first error
     line, and MachineUnavailable without a C++ compiler.
     """
+    if not isinstance(source, (str, Path)):
+        raise BadInput(f"source is {shown(source)}: give the path of a .cu file.")
+    text("entry", entry, "the kernel's name, such as 'scale<128>'")
+    defines = several("defines", defines, "texts, such as ['SIZE=16']", least=0)
+    for one in defines:
+        text("a define", one, "a text, such as 'SIZE=16'")
     return _built(Path(source), entry, tuple(defines), build_runtime())
 
 
@@ -103,14 +110,15 @@ class Library:
         arguments that do not fit the kernel, and for a launch that no GPU would accept.
         """
         grid, block = _three_sizes("grid", grid), _three_sizes("block", block)
-        _check_launch(grid, block, shared_bytes, seed, patience)
+        _check_launch(block, shared_bytes, seed, patience)
+        threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, 1, MOST_THREADS)
         arguments = KernelArguments(self.entry, self.parameters, args)
         config = _Config(
             grid=(ctypes.c_uint32 * 3)(*grid),
             block=(ctypes.c_uint32 * 3)(*block),
             shared_bytes=shared_bytes,
             seed=seed,
-            os_threads=threads or os.cpu_count() or 1,
+            os_threads=threads,
             check=check,
             trace=trace,
             patience=patience,
@@ -151,25 +159,21 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 def _three_sizes(name: str, sizes: int | tuple[int, ...]) -> tuple[int, int, int]:
-    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-    if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
-        raise BadInput(f"{name} is {sizes}: give one to three sizes of at least 1, such as (2, 1, 4).")
+    wanted = "one to three sizes of at least 1, such as (2, 1, 4)"
+    given = (sizes,) if hasattr(sizes, "__index__") else several(name, sizes, wanted)
+    if len(given) > 3:
+        raise BadInput(f"{name} is {shown(sizes)}: give {wanted}.")
+    given = [whole(f"a size of {name}", size, 1) for size in given]
     return (*given, 1, 1)[:3]
 
 
-def _check_launch(
-    grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int, seed: int, patience: int
-) -> None:
+def _check_launch(block: tuple[int, ...], shared_bytes: int, seed: int, patience: int) -> None:
     threads = block[0] * block[1] * block[2]
     if threads % LANES or threads > MOST_THREADS:
         raise BadInput(
             f"block is {block}, {threads} threads: give a multiple of {LANES}, at most {MOST_THREADS} "
             "threads."
         )
-    most = HOPPER.shared_memory_per_block
-    if not 0 <= shared_bytes <= most:
-        raise BadInput(f"shared_bytes is {shared_bytes}: a block has 0 to {most} bytes on sm_90.")
-    if not 0 <= seed < 1 << 32:
-        raise BadInput(f"seed is {seed}: give an integer from 0 to {(1 << 32) - 1}.")
-    if not 1 <= patience <= 86_400:
-        raise BadInput(f"patience is {patience}: give seconds, from 1 to a day's 86400.")
+    whole("shared_bytes", shared_bytes, 0, HOPPER.shared_memory_per_block)
+    whole("seed", seed, 0, (1 << 32) - 1)
+    whole("patience (in seconds)", patience, 1, 86_400)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.errors import BadInput
+from ..ground.given import several
 
 ALIGNMENT = 256  # buffers start at multiples of it, as on a GPU
 GUARD_BYTES = 1 << 20  # between two buffers: an access past the end of one must not fall into the next
@@ -46,8 +47,9 @@ class KernelArguments:
     """
 
     def __init__(self, kernel: str, parameters: Sequence[Parameter], args: Sequence[Any]) -> None:
+        args = several("args", args, "arrays, numbers and None, one for each parameter", least=0)
         if len(args) != len(parameters):
-            raise BadInput(f"{kernel} takes {len(parameters)} arguments and was given {len(args)}.")
+            raise BadInput(f"{kernel} takes {len(parameters)} arguments and was given {len(args)}: give all.")
         for index, (parameter, arg) in enumerate(zip(parameters, args, strict=True)):
             if parameter.is_pointer:
                 _check_array(index, parameter, arg)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ground.errors import BadInput
+from ..ground.given import several, whole
 from ..kernel_a.batch import Config
 from ..machines.child import run_in_child
 from ..machines.device import Gpu, hopper
@@ -82,13 +83,13 @@ def check_request(
     gpu: Gpu | None,
 ) -> None:
     """Raise BadInput for what `measure` cannot do on this GPU (None: on any)."""
-    for config in configs:
+    several("stages", stages, "stages, such as ['s11', 's12']")
+    for config in several("configs", configs, "shapes of a batch, such as ['B32/T8192']"):
         Config.parse(config)
-    if not stages or not configs or not sms:
-        raise BadInput("Nothing is to be timed: give at least one stage, one config and one number of SMs.")
-    if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1:
-        raise BadInput(f"heads is {heads!r}: give a whole number from 1 on.")
-    for number in sms:
+    whole("heads", heads, 1)
+    for number in several("sms", sms, "numbers of SMs, or None for all"):
+        if number is not None:
+            whole("sms", number, 1)
         if gpu is not None and number is not None and not 1 <= number <= gpu.sms:
             raise BadInput(
                 f"{number} SMs were asked for: give a number from 1 to {gpu.sms}, which the {gpu.name} has."

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..ground.errors import BadInput, MachineUnavailable
+from ..ground.given import several, whole
 from ..hardware.limits import HOPPER
 from ..hardware.occupancy import blocks_per_sm, room_for_blocks
 from ..kernel_a.batch import Config
@@ -14,7 +15,7 @@ from ..records import store as records
 from ..records.article import H20_SMS
 from ..sources.stages import Stage, stage
 from ..timing.statistics import delta_estimate, median_estimate
-from .bench import Variant, measure
+from .bench import Variant, check_request, measure
 
 KIND = "blocks"
 CONFIG = "B32/T8192"
@@ -60,7 +61,12 @@ def measure_blocks(
     None measures where it can. Without a record the rows have no times. Raises BadInput for numbers of blocks
     that cannot be had.
     """
-    Config.parse(config)
+    check_request([name], [config], [sms], heads, None)
+    if blocks is not None:
+        blocks = [
+            whole("a number of blocks", one, 1)
+            for one in several("blocks", blocks, "numbers, such as [1, 2]")
+        ]
     if not (has_hopper() if live is None else live):
         return _recorded(name, blocks, config, sms)
     variants = variants_for(stage(name), blocks, config, sms or hopper().sms, heads)

@@ -11,6 +11,7 @@ from ..sources.stages import LAST
 from ..timing.statistics import Estimate
 from . import ceilings, roofline
 from . import evidence as counter_evidence
+from .bench import check_request
 from .evidence import EvidenceMap
 from .ladder import ids_of, measured_ladders, record_of, recorded_ladder
 from .ladder_rows import Ladder, LadderRow
@@ -41,8 +42,7 @@ def ladder(
     BadInput for a stage or config that is unknown, MachineUnavailable without GPU and without a record.
     """
     names = ids_of(stages)
-    for config in configs:
-        Config.parse(config)
+    check_request(names, configs, [sms], heads, None)
     if live is None:
         live = record is not None or has_hopper()
     if not live:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..ground.errors import MachineUnavailable
+from ..ground.given import several
 from ..records import store as records
 from ..records.article import article_delta, article_us
 from ..sources.stages import LADDER, STAGES, stage
@@ -141,7 +142,8 @@ def ids_of(stages: Sequence[str] | None) -> list[str]:
     """The ids of these stages (None: of all), each once."""
     if stages is None:
         return [known.id for known in STAGES]
-    return list(dict.fromkeys(stage(name).id for name in stages))
+    names = several("stages", stages, "stages, such as ['s11', 's12']")
+    return list(dict.fromkeys(stage(name).id for name in names))
 
 
 def _banner(text: str, heads: int, notes: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..ground.errors import BadInput
 from ..ground.files import DATA
+from ..ground.given import whole
 from ..kernel_a.batch import Config
 from ..kernel_a.tiling import CHUNK
 from ..kernel_a.variants import check_v_split
@@ -51,8 +52,7 @@ class Target:
     def __post_init__(self) -> None:
         Config.parse(self.config)
         check_v_split(self.v_split)
-        if isinstance(self.heads, bool) or not isinstance(self.heads, int) or self.heads < 1:
-            raise BadInput(f"heads is {self.heads!r}: give a whole number from 1 on.")
+        whole("heads", self.heads, 1)
 
     @property
     def kernel(self) -> Stage:
@@ -140,6 +140,7 @@ def recorded(stage: str, v_split: int = 1, folder: Path | None = None) -> Profil
 
     folder: of records (default: those that come with the package).
     """
+    check_v_split(v_split)
     found = [
         one
         for path in sorted((folder or RECORDS).glob("*.json"))

@@ -18,7 +18,7 @@ from ..records import store as records
 from ..records.article import H20_SMS, whole_and_h20
 from ..sources.stages import LADDER, LAST, stage
 from ..timing.statistics import median_estimate
-from .bench import Variant, measure
+from .bench import Variant, check_request, measure
 from .split_rule import Point, SplitRule, fit, losses
 
 KIND = "split-v"
@@ -54,6 +54,8 @@ def split_v(
     article_worst_loss_pct, limits: {sms: {v_split: most pairs}}}}. Raises MachineUnavailable without GPU and
     without a record.
     """
+    if sms is not None:
+        check_request([STAGE], [configuration(1).name], sms, HEADS, None)
     if live is None:
         live = record is not None or has_hopper()
     found = sweep(sms=sms) if live else newest()

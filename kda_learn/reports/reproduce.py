@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..ground.errors import BadInput, KdaError, MachineUnavailable
 from ..ground.files import plain
+from ..ground.given import real
 from ..kernel_a.batch import CONFIGS
 from ..machines.device import Gpu, describe, hopper
 from ..performance import evidence as counter_evidence
@@ -21,11 +22,10 @@ from ..performance.bench import check_request
 from ..performance.ceilings import of_record
 from ..performance.ceilings import recorded as recorded_ceilings
 from ..performance.explained import explained, ladder
+from ..performance.ladder import ids_of
 from ..performance.profile import targets
 from ..records import store as records
 from ..setup.doctor import doctor
-from ..sources.stages import STAGES
-from ..sources.stages import stage as stage_named
 from . import parts as reproduce_parts
 from .parts import Plan, Store
 from .reproduction import LeftOut, Reproduction
@@ -56,8 +56,12 @@ def reproduce(
     from .page import write_report
 
     start = time.monotonic()
-    names = [one.id for one in STAGES] if stages is None else [stage_named(name).id for name in stages]
-    plan = Plan(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(configs)), heads, sms)
+    if not isinstance(out, (str, Path)):
+        raise BadInput(f"out is {out!r}: give the path of a folder.")
+    out, minutes = Path(out), real("minutes", minutes, "a number of minutes, 0 or above", 0)
+    names = ids_of(stages)
+    check_request(names, configs, [sms], heads, None)
+    plan = Plan(tuple(names), tuple(dict.fromkeys(configs)), heads, sms)
     gpu, why_not = _gpu()
     check_request(plan.stages, plan.configs, [sms], heads, gpu)
     _make_folder(out)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..ground.errors import BadInput
 from ..hardware.banks import service
+from ..hardware.given import whole_numbers
 from ..hardware.layouts import BANK_BYTES
 from ..hardware.limits import LANES
 from ..sources.kernel_source import KernelSource
@@ -40,7 +41,7 @@ def access(
     memory that it meets. count: how often it was seen.
     """
     service(op, bytes)  # refuses operations and widths that shared memory does not have
-    places = np.asarray(addresses, dtype=np.int64).tolist()
+    places = np.atleast_1d(whole_numbers("addresses", addresses)).tolist()
     if len(places) != LANES:
         raise BadInput(f"{len(places)} addresses were given: want one for each of the {LANES} lanes")
     if max(places) < 0:

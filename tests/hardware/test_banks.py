@@ -155,7 +155,7 @@ def test_no_instructions_cost_nothing():
     ("call", "words"),
     [
         *(
-            (lambda width=width: banks.service("lds", width), f"{width} bytes")
+            (lambda width=width: banks.service("lds", width), f"is {width}: give 2, 4, 8 or 16")
             for width in (0, 1, 3, 5, 9, 17, 32)
         ),
         *(

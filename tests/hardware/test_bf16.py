@@ -89,7 +89,7 @@ def test_any_shape_of_numbers_becomes_bits_of_that_shape():
 
 
 def test_bits_that_are_no_16_bits_are_refused():
-    with pytest.raises(OverflowError):
+    with pytest.raises(BadInput, match="bits is 81792: give whole numbers from 0 to 65535"):
         from_bf16([0x1_3F80])
 
 

@@ -133,14 +133,14 @@ def test_blocks_and_warps_are_counted_in_whole_numbers():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fragments.owner("D", 0, 0), "write 'A', 'B' or 'C'"),
-        (lambda: fragments.owner("B", 0, 8), "index 8 .* the 8 columns of fragment B: stay within 0 to 7"),
-        (lambda: fragments.owner("A", -1, 0), "index -1 .* the 16 rows of fragment A: stay within 0 to 15"),
-        (lambda: fragments.element("C", 0, 0, 1), "the 1 halves of a register of fragment C: .* 0 to 0"),
-        (lambda: fragments.element("B", 0, 2), "the 2 registers of fragment B: stay within 0 to 1"),
-        (lambda: fragments.element("A", 32, 0), "the 32 lanes of a warp: stay within 0 to 31"),
-        (lambda: ds_owner(0, 3), "write 1, 2, 4 or 8"),
-        (lambda: ds_owner(128), "column 128 of dS .* which has 128: stay within 0 to 127"),
+        (lambda: fragments.owner("D", 0, 0), "give 'A', 'B' or 'C'"),
+        (lambda: fragments.owner("B", 0, 8), "the 8 columns of fragment B is 8: .* from 0 to 7"),
+        (lambda: fragments.owner("A", -1, 0), "the 16 rows of fragment A is -1: .* from 0 to 15"),
+        (lambda: fragments.element("C", 0, 0, 1), "the 1 halves of a register of fragment C is 1: .* 0 to 0"),
+        (lambda: fragments.element("B", 0, 2), "the 2 registers of fragment B is 2: .* 0 to 1"),
+        (lambda: fragments.element("A", 32, 0), "the 32 lanes of a warp is 32: .* 0 to 31"),
+        (lambda: ds_owner(0, 3), "v_split is 3: give 1, 2, 4 or 8"),
+        (lambda: ds_owner(128), "column is 128: give a whole number from 0 to 127"),
     ],
 )
 def test_wrong_arguments_say_what_is_wanted(call, message):

@@ -131,18 +131,18 @@ def test_swizzle_undoes_itself():
     ("call", "words"),
     [
         (lambda: layouts.padded(16, 128, 120), "pitch of 120"),
-        (lambda: layouts.plain(0, 128), "0 x 128 tile"),
-        (lambda: layouts.padded(16, 0, 8), "16 x 0 tile"),
+        (lambda: layouts.plain(0, 128), "number of rows is 0"),
+        (lambda: layouts.padded(16, 0, 8), "number of columns is 0"),
         *(
-            (lambda size=size: layouts.plain(16, 128, size), f"elements of {size} bytes")
+            (lambda size=size: layouts.plain(16, 128, size), f"element_bytes is {size}")
             for size in (0, 3, 5, 9, 17, 32)
         ),
         (lambda: layouts.interleaved(12, 128), "12 x 128 tile"),
-        (lambda: layouts.swizzled(16, 128, 48), "swizzle of 48 bytes"),
+        (lambda: layouts.swizzled(16, 128, 48), "in bytes, is 48: give 32, 64 or 128"),
         (lambda: layouts.swizzled(16, 32, 128), "16 x 32 tile"),
-        (lambda: layouts.interleaved(16, 128, major="M"), "major='M'"),
-        (lambda: layouts.interleaved(16, 128, atoms_first="K"), "atoms_first='K'"),
-        (lambda: layouts.interleaved(128, 16, major="MN", atoms_first="K"), "atoms_first='K'"),
+        (lambda: layouts.interleaved(16, 128, major="M"), "major is 'M'"),
+        (lambda: layouts.interleaved(16, 128, atoms_first="K"), "atoms_first is 'K'"),
+        (lambda: layouts.interleaved(128, 16, major="MN", atoms_first="K"), "atoms_first is 'K'"),
         (lambda: layouts.plain(16, 128).offset(16, 0), "row indices"),
         (lambda: layouts.plain(16, 128).bank(0, -1), "column indices"),
     ],

@@ -193,19 +193,19 @@ def test_the_room_of_known_kernels():
     assert room_for_blocks(2, 116_288) == -576  # s01 misses its second block
     assert room_for_blocks(1, 0) == 227 * 1024
     assert room_for_blocks(1, 0, architecture="sm_80") == 163 * 1024
-    with pytest.raises(BadInput, match="0 blocks per SM"):
+    with pytest.raises(BadInput, match=r"blocks \(per SM\) is 0"):
         room_for_blocks(0, 0)
 
 
 @pytest.mark.parametrize(
     ("arguments", "architecture", "words"),
     [
-        ((0, 0, 256), "sm_90", "0 registers"),
-        ((256, 0, 256), "sm_90", "256 registers"),
-        ((64, -1, 256), "sm_90", "-1 bytes"),
-        ((64, 0, 1025), "sm_90", "1025 threads"),
-        ((64, 0, 0), "sm_90", "0 threads"),
-        ((64, 0, 256), "sm_70", "'sm_70' was given: choose one of sm_80"),
+        ((0, 0, 256), "sm_90", r"registers \(per thread\) is 0"),
+        ((256, 0, 256), "sm_90", r"registers \(per thread\) is 256"),
+        ((64, -1, 256), "sm_90", r"dynamic_smem \(bytes\) is -1"),
+        ((64, 0, 1025), "sm_90", r"threads \(per block\) is 1025"),
+        ((64, 0, 0), "sm_90", r"threads \(per block\) is 0"),
+        ((64, 0, 256), "sm_70", "'sm_70': give 'sm_80'"),
     ],
 )
 def test_bad_input_is_named(arguments, architecture, words):

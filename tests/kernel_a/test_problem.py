@@ -94,13 +94,13 @@ def test_values_are_not_looked_at():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (dict(lengths=[]), r"lengths is \[\]: give one length or more"),
+        (dict(lengths=[]), r"lengths is \[\]: give a list of whole numbers"),
         (
             dict(lengths=[5, -1], varlen=True),
-            r"lengths is \[5, -1\]: give one length or more, each 0 or above",
+            r"lengths is \[5, -1\]: give a list of whole numbers from 0 on",
         ),
         (dict(lengths=[5, 6]), r"lengths is \[5, 6\], which differ: give varlen=True"),
-        (dict(lengths=[5], heads=0), "heads is 0: give 1 or more"),
+        (dict(lengths=[5], heads=0), "heads is 0: give a whole number from 1 on"),
         (dict(lengths=[5], gate=0.1), "gate is 0.1: give"),
         (dict(lengths=[5], beta_scale=2), "beta_scale is 2: give"),
     ],

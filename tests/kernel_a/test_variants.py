@@ -36,7 +36,7 @@ def test_a_v_split_no_stage_has(v_split):
 
 
 def test_a_snapshot_type_no_stage_has():
-    with pytest.raises(BadInput, match=r"float16.*float32, bfloat16"):
+    with pytest.raises(BadInput, match=r"float16.*'float32' or 'bfloat16'"):
         kernel_entry(snapshot_dtype="float16")
 
 

@@ -253,7 +253,7 @@ def test_without_trace_nothing_is_kept():
         ([np.zeros(32, np.uint32)], 1, 48, 0, "48 threads: give a multiple of 32"),
         ([np.zeros(32, np.uint32)], 1, 2048, 0, "2048 threads: give a multiple of 32, at most 1024"),
         ([np.zeros(32, np.uint32)], 0, 32, 0, "grid is 0"),
-        ([np.zeros(32, np.uint32)], 1, 32, 300_000, "0 to 232448 bytes"),
+        ([np.zeros(32, np.uint32)], 1, 32, 300_000, "from 0 to 232448"),
     ],
 )
 def test_bad_launches(args, grid, block, shared_bytes, words):
@@ -264,7 +264,7 @@ def test_bad_launches(args, grid, block, shared_bytes, words):
 
 def test_patience_is_a_number_of_seconds():
     library = emulator.build(SOURCE, "widths")
-    with pytest.raises(BadInput, match="patience is 0: give seconds"):
+    with pytest.raises(BadInput, match="patience .in seconds. is 0"):
         library.launch([np.zeros(32, np.uint32)], 1, 32, 4096, patience=0)
 
 

@@ -61,12 +61,12 @@ def test_the_rule_of_an_uneven_number_of_heads():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"stages": []}, "Nothing is to be timed"),
-        ({"configs": []}, "Nothing is to be timed"),
+        ({"stages": []}, r"stages is \[\]: give a list of stages"),
+        ({"configs": []}, r"configs is \[\]: give a list of shapes"),
         ({"configs": ["B1/T3"]}, "The config is 'B1/T3'"),
         ({"heads": 0}, "heads is 0"),
         ({"heads": True}, "heads is True"),
-        ({"sms": [0]}, "0 SMs were asked for: give a number from 1 to 132"),
+        ({"sms": [0]}, "sms is 0: give a whole number from 1 on"),
         ({"sms": [None, 133]}, "133 SMs were asked for"),
     ],
 )

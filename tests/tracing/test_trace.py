@@ -158,8 +158,8 @@ def test_tens_of_thousands_of_instructions_in_a_moment():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: wavefronts([LANE * 4], [FULL], 3), "3 bytes per lane"),
-        (lambda: wavefronts([LANE * 4], [FULL], 16, matrices=3), "ldmatrix.x3"),
+        (lambda: wavefronts([LANE * 4], [FULL], 3), "in bytes per lane, is 3"),
+        (lambda: wavefronts([LANE * 4], [FULL], 16, matrices=3), "matrices is 3"),
         (lambda: wavefronts(LANE * 4, [FULL], 4), r"shape \[32\]"),
         (lambda: phases(LANE * 4, FULL, "mma", 4), "'mma'"),
     ],
