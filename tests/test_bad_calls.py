@@ -226,7 +226,7 @@ TABLE: list[tuple[Callable[..., Any], tuple, dict[str, Any], str]] = [
     (banks.service, ("lds", 3), {}, "3"),
     (banks.service, ("lds", "4"), {}, "'4'"),
     (banks.service, (["lds"], 4), {}, "lds"),
-    (banks.wavefronts, ([LANES], [-1], 4), {}, "-1"),
+    (banks.wavefronts, ([LANES], [-(1 << 32)], 4), {}, str(-(1 << 32))),
     (banks.wavefronts, ([LANES], [1 << 32], 4), {}, str(1 << 32)),
     (banks.wavefronts, ([LANES], [0.5], 4), {}, "0.5"),
     (banks.wavefronts, ([LANES], ["x"], 4), {}, "x"),

@@ -44,6 +44,7 @@ from .limits import LANES
 
 CHUNK = 1 << 13  # warp instructions counted at a time: a long trace then needs little memory
 NO_WORD = -1
+_MASKS = (-(2 ** (LANES - 1)), 2**LANES - 1)  # of an int32 -1 is all lanes
 _MATRIX_OPERATIONS = {
     f"{name}.x{matrices}{transposed}": matrices
     for name in ("ldmatrix", "stmatrix")
@@ -136,7 +137,7 @@ def phases(addresses: ArrayLike, mask: int, op: str, bytes: int) -> list[Phase]:
     Of a .cg copy it shows where the writes go: they cost nothing here.
     """
     served = service(op, bytes)
-    whole("mask", mask, 0, 2**LANES - 1)
+    whole("mask", mask, *_MASKS)
     one_address, one_active = _checked([addresses], [mask])
     if _in_pairs(op, bytes, one_address, one_active)[0]:
         served = _of_pairs(served)
@@ -207,7 +208,7 @@ def _checked(addresses: ArrayLike, mask: ArrayLike) -> tuple[NDArray[np.int64], 
 
 def _active_lanes(mask: ArrayLike) -> NDArray[np.bool_]:
     """Masks [n] as bool [n, 32]."""
-    masks = np.atleast_1d(whole_numbers("mask", mask, 0, 2**LANES - 1)).astype(np.uint32)
+    masks = np.atleast_1d(whole_numbers("mask", mask, *_MASKS)).astype(np.uint32)
     if masks.ndim != 1:
         raise BadInput(f"mask has the shape {list(masks.shape)}: give one mask for each instruction, [n].")
     return (masks[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(bool)

@@ -232,7 +232,7 @@ def _check_request(
     whole("heads", heads, 1)
     if sum(lengths) * heads > MOST_TOKENS:
         raise BadInput(
-            f"lengths is {shown(lengths)} and heads is {heads}: give at most {MOST_TOKENS} tokens in all heads."
+            f"lengths is {shown(lengths)} and heads is {heads}: give at most {MOST_TOKENS} tokens in all."
         )
     if name is not None:
         text("name", name, "a text, or None for one that says what the problem holds")

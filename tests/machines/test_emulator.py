@@ -264,7 +264,7 @@ def test_bad_launches(args, grid, block, shared_bytes, words):
 
 def test_patience_is_a_number_of_seconds():
     library = emulator.build(SOURCE, "widths")
-    with pytest.raises(BadInput, match="patience .in seconds. is 0"):
+    with pytest.raises(BadInput, match=r"patience \(in seconds\) is 0"):
         library.launch([np.zeros(32, np.uint32)], 1, 32, 4096, patience=0)
 
 
