@@ -93,9 +93,9 @@ def test_a_kept_guess_that_no_longer_fits_the_question_is_not_shown():
     ("ask", "message"),
     [
         (lambda: predict("a key", "How many?"), "give a short one of letters"),
-        (lambda: predict("s02.x", " "), "The question is empty"),
-        (lambda: predict("s02.x", "Which?", choices="ab"), "give two or more texts"),
-        (lambda: predict("s02.x", "Which?", choices=["one"]), "give two or more texts"),
+        (lambda: predict("s02.x", " "), "question is . .: give a sentence"),
+        (lambda: predict("s02.x", "Which?", choices="ab"), "give a list of texts to choose from"),
+        (lambda: predict("s02.x", "Which?", choices=["one"]), "give a list of texts to choose from"),
         (lambda: predict("s02.x", "Which?", choices=STALLS, answer="wait"), "give one of the choices"),
         (lambda: predict("s02.x", "How many?", answer="four"), "give a number, or choices="),
         (lambda: predict("s02.x", "How many?", answer=float("nan")), "give a finite number"),
