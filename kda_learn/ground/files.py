@@ -6,9 +6,9 @@ can be deleted at any time.
 
 import math
 import os
+import secrets
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +109,13 @@ def clear_place(path: Path) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that other processes see the old one or the new one, never a part. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    unfinished = path.parent / f".{secrets.token_hex(8)}"
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with unfinished.open("xb") as file:
             file.write(content)
-        os.replace(name, path)
+        os.replace(unfinished, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
 
 

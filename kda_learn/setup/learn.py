@@ -1,16 +1,15 @@
 """`make learn`: what this computer can do, a first check of Kernel A, and JupyterLab on a working copy."""
 
-import argparse
 import hashlib
 import json
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..ground.files import NOTEBOOKS
+from ..ground.files import NOTEBOOKS, write_atomically
+from ..ground.program import Parser, run_program
 from ..sources.stages import LAST
 
 START = "1-foundations/00_start_here.ipynb"
@@ -53,7 +52,7 @@ def update_working_copy(originals: Path, work: Path) -> Changes:
     """
     changes = Changes()
     record_path = work / ORIGINALS
-    copied: dict[str, str] = json.loads(record_path.read_text()) if record_path.is_file() else {}
+    copied = _copied_before(record_path)
     for original in sorted(path for path in originals.rglob("*") if path.is_file()):
         name = original.relative_to(originals).as_posix()
         if any(part.startswith((".", "__")) for part in Path(name).parts):
@@ -68,12 +67,19 @@ def update_working_copy(originals: Path, work: Path) -> Changes:
                 continue
         elif copied[name] != digest:
             changes.updated.append(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(original, target)
+        write_atomically(target, original.read_bytes())
         copied[name] = digest
-    work.mkdir(parents=True, exist_ok=True)
-    record_path.write_text(json.dumps(copied, indent=1, sort_keys=True) + "\n")
+    write_atomically(record_path, (json.dumps(copied, indent=1, sort_keys=True) + "\n").encode())
     return changes
+
+
+def _copied_before(record: Path) -> dict[str, str]:
+    """What was copied, by name; a record that is not there, or damaged, counts as empty."""
+    try:
+        found = json.loads(record.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _digest(path: Path) -> str:
@@ -110,11 +116,14 @@ def first_check() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """All of it; the exit code, as `ground.program` says."""
+    return run_program(lambda: _learn(arguments))
+
+
+def _learn(arguments: Sequence[str] | None) -> int:
     from .doctor import doctor
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog="All other arguments are given to JupyterLab."
-    )
+    parser = Parser(description=__doc__, epilog="All other arguments are given to JupyterLab.")
     parser.add_argument("--work", type=Path, default=Path("work"), help="folder of the working copy")
     parser.add_argument("--no-lab", action="store_true", help="do all but start JupyterLab")
     options, for_lab = parser.parse_known_args(arguments)

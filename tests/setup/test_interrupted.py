@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kda_learn.setup import install
+from kda_learn.setup import install, learn
 
 PROGRAM = """
 import sys, time
@@ -100,3 +100,31 @@ def test_a_place_that_cannot_be_used_is_one_sentence(tmp_path):
 def test_what_does_not_fit_is_exit_code_2(capsys):
     assert install.main(["--set", "cuda11", "--venv", os.devnull + "/venv"]) == 2
     assert "SET=cuda11 was given" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"1/a.ipynb": '])
+def test_a_damaged_record_of_the_working_copy_counts_as_none(tmp_path, content):
+    originals, work = tmp_path / "notebooks", tmp_path / "work"
+    (originals / "1").mkdir(parents=True)
+    (originals / "1" / "a.ipynb").write_text("ours")
+    learn.update_working_copy(originals, work)
+    (work / learn.ORIGINALS).write_text(content)
+    assert learn.update_working_copy(originals, work).sentences(work) == []
+    (originals / "1" / "a.ipynb").write_text("newer")
+    assert learn.update_working_copy(originals, work).updated == ["1/a.ipynb"]
+
+
+def test_a_notebook_is_copied_whole_or_not_at_all(tmp_path, monkeypatch):
+    originals, work = tmp_path / "notebooks", tmp_path / "work"
+    originals.mkdir()
+    (originals / "a.ipynb").write_text("ours")
+
+    def stopped(source, target) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "replace", stopped)
+        learn.update_working_copy(originals, work)
+    assert list(work.iterdir()) == []
+    assert learn.update_working_copy(originals, work).added == ["a.ipynb"]
+    assert (work / "a.ipynb").stat().st_mode & 0o444 == (originals / "a.ipynb").stat().st_mode & 0o444
