@@ -4,7 +4,6 @@ A row: the function, its arguments, and what the sentence must show of what was 
 argparse's own errors, and answers to something else than was asked, are what it guards against.
 """
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,6 +144,8 @@ TABLE: list[tuple[Callable[..., Any], tuple, dict[str, Any], str]] = [
     (kda_learn.compile, ("s12",), {"v_split": 7}, "7"),
     (kda_learn.compile, ("s12",), {"snapshot_dtype": "half"}, "'half'"),
     (kda_learn.compile, ("s12",), {"varlen": "yes"}, "'yes'"),
+    (kda_learn.dstate_scan, (None,) * 7, {"scale": 1.0}, "NoneType"),
+    (kda_learn.dstate_scan, ([[1.0]],) * 7, {"scale": 1.0}, "list"),
     (kda_learn.diff, ("s99",), {}, "'s99'"),
     (kda_learn.diff, ("s00",), {}, "s00"),
     (kda_learn.diff, (None,), {}, "None"),
@@ -419,5 +420,4 @@ def test_a_bad_command_is_one_sentence_and_exit_code_2(line, word, capsys, tmp_p
 def test_the_table_names_every_public_function():
     called = {getattr(row[0], "__name__", "") for row in TABLE}
     assert len(TABLE) > 100
-    assert set(kda_learn.__all__) - called <= {"dstate_scan", "progress"}, "dstate_scan: tests/kernel_a"
-    assert math.isnan(NAN)
+    assert set(kda_learn.__all__) - called == {"progress"}  # it takes nothing
