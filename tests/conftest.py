@@ -1,4 +1,5 @@
-"""What all tests share: those marked `gpu` are skipped where no Hopper GPU can be used; the built site.
+"""What all tests share: those marked `gpu` are skipped where no Hopper GPU can be used, those marked `slow`
+unless `-m slow` asks for them; the built site.
 
 Compiled kernels are kept in the user's cache folder from run to run; KDA_LEARN_CACHE names another one.
 """
@@ -36,6 +37,8 @@ def reason_without_gpu() -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and reason_without_gpu():
         pytest.skip(reason_without_gpu())
+    if item.get_closest_marker("slow") and "slow" not in item.config.option.markexpr:
+        pytest.skip("it takes minutes: -m slow")
 
 
 @pytest.fixture(scope="session")

@@ -187,6 +187,7 @@ class Block {
   void end_phase_if_complete(Mbarrier&, u32 site);
   void report_overrun(u32 site, const Wait&, u32 phase);
   void learn(Thread&, const Knowledge&);
+  u32 phases_known(Thread&, const Mbarrier&);
   bool deliver_bulk_copy();
   void report_abandoned_copies();
   void report_abandoned_bulk_copies();

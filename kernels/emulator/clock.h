@@ -31,6 +31,19 @@ class Clock {
     }
     return true;
   }
+  // Is all of another clock known, but for one agent and one lane?
+  bool covers(const Clock& other, u32 agent, u32 warp, u32 lane) const {
+    for (u32 i = 0; i < other.agents_.size(); i++) {
+      if (i != agent && all_lanes(i) < other.agents_[i])
+        return false;
+    }
+    for (u32 i = 0; i < other.lanes_.size(); i++) {
+      const u32 time = other.lanes_[i];
+      if (i != warp * LANES + lane && time > all_lanes(i / LANES) && time > lane_time(i / LANES, i % LANES))
+        return false;
+    }
+    return true;
+  }
   void join(const Clock& other) {
     raise_all(agents_, other.agents_);
     raise_all(lanes_, other.lanes_);

@@ -176,6 +176,19 @@ void Block::learn(Thread& thread, const Knowledge& knowledge) {
   knowledge_of_its_own(thread).join(knowledge);
 }
 
+// How many phases a thread knows to have ended: it has waited for the last of them, or knows of all its arrivals.
+u32 Block::phases_known(Thread& thread, const Mbarrier& barrier) {
+  u32 known = knowledge_of(thread).seen.all_lanes(barrier.agent);
+  for (; known < barrier.phase(); known++) {
+    const Phase& phase = barrier.phases[known];
+    if (phase.copied_bytes ||
+        !knowledge_of(thread).seen.covers(phase.arrivals.seen, barrier.agent, thread.warp, thread.lane))
+      break;
+    knowledge_of_its_own(thread).seen.learn_all_lanes(barrier.agent, known + 1);
+  }
+  return known;
+}
+
 void Block::mbarrier_wait(u32 address, u32 parity, Site at) {
   const u32 site = begin_operation(Operation::MBARRIER_WAIT, at, MBARRIER_BYTES);
   Mbarrier* const barrier = find_mbarrier(address, site);
@@ -187,8 +200,7 @@ void Block::mbarrier_wait(u32 address, u32 parity, Site at) {
         "waits for the parity " + std::to_string(parity) + ": give 0 or 1, the number of the phase modulo 2");
   }
   Thread& thread = *current_;
-  const u32 known =
-      knowledge_of(thread).seen.all_lanes(barrier->agent);  // phases that it knows to have ended
+  const u32 known = phases_known(thread, *barrier);
   const bool last_known = (known & 1) != (parity & 1);  // the last of these is meant, or the one before all
   const u32 next = known + !last_known;  // the phase behind the one that it waits for
   const Wait wait{thread.warp, thread.lane, thread.time, site};

@@ -46,7 +46,7 @@ SAID_AS: dict[str, set[str]] = {
     "stuck": {"deadlock", "different barriers", "divergent warp", "mbarrier misused"},
 }
 """The oracle's kinds, and which kinds of fault of the CPU machine mean the same."""
-_ENDS = {"barrier object", "barrier count", "barrier bytes", "missed phase", "stuck"}
+_ENDS = {"barrier object", "barrier count", "barrier bytes", "stuck"}
 
 
 @dataclass(frozen=True)
@@ -120,32 +120,18 @@ def _means(fault: Finding, finding: Finding) -> bool:
     """May a fault of the CPU machine be this finding of the oracle?"""
     if fault.kind not in SAID_AS[finding.kind]:
         return False
-    if finding.kind in _ENDS:
+    if finding.kind in _ENDS or fault.kind == "deadlock":
         return True
+    if finding.kind == "missed phase":  # the fault names what ends the phase too early as well
+        return finding.places <= fault.places
     return fault.places <= finding.places if fault.kind.startswith("copy") else fault.places == finding.places
 
 
 def _covers(fault: Finding, finding: Finding) -> bool:
     """May a fault be the cause of a finding, if it does not mean the finding itself?"""
+    if finding.kind == "missed phase":
+        return True  # the CPU machine says it of one, and only if nothing else is wrong
     return bool(fault.places & finding.places) or fault.kind == finding.kind == "copy never waited for"
-
-
-def is_known(difference: Difference) -> bool:
-    """Is it one of those in which the CPU machine is known to be wrong?
-
-    - A wait that passes because its phase is known to be over: the next phase may overtake it, unsaid.
-    - A phase that still lacks its bytes is taken for one that has ended, and its bytes come behind the wait.
-    - A race is said at the right write, and besides at another access of the reader's warp.
-    """
-    kinds = {finding.kind for finding in difference.oracle.findings}
-    said = {fault.kind for _, faults, _ in difference.said for fault in faults}
-    if difference.why == "only the oracle finds a fault":
-        return kinds == {"missed phase"}
-    if difference.why == "only the CPU machine finds a fault":
-        return said == {"mbarrier misused"} and any(s.op == "bulk" for s in difference.program.statements)
-    return difference.why.startswith("the CPU machine's 'race") and bool(
-        kinds & {"between warps", "within a warp", "copy", "own copy"}
-    )
 
 
 def minimal(difference: Difference, seeds: Sequence[int] = SEEDS) -> Difference:
@@ -187,7 +173,9 @@ def _why_not(opinion: Opinion, answers: Sequence[frozenset[Finding]]) -> str:
 
 
 def _why_not_one(opinion: Opinion, faults: frozenset[Finding]) -> str:
-    if any(finding.kind in _ENDS for finding in opinion.findings):
+    may_miss = any(finding.kind == "missed phase" for finding in opinion.findings)
+    has_missed = may_miss and any(fault.kind == "deadlock" for fault in faults)
+    if has_missed or any(finding.kind in _ENDS for finding in opinion.findings):
         met = any(_means(fault, finding) for fault in faults for finding in opinion.findings)
         return "" if met else f"none of {_kinds(opinion.findings)} is said"
     for fault in faults:

@@ -23,7 +23,7 @@ def from_seed(seed: int) -> Program:
 
 def program(pick: Pick) -> Program:
     """A program; about half of them are sound."""
-    made = pick([_plain, _plain, _copies, _ring, _bulk, _bulk_ring])(pick)
+    made = pick([_plain, _copies, _copies, _ring, _ring, _bulk, _bulk_ring])(pick)
     for _ in range(pick([0, 0, 1, 1, 1, 2])):
         made = _changed(made, pick)
     return made
@@ -177,10 +177,18 @@ def _bulk_ring(pick: Pick) -> Program:
 _SYNCS = ("syncthreads", "syncwarp", "split_syncwarp", "commit", "wait_group", "fence", "wait")
 
 
+def _slip(made: Program, pick: Pick) -> Program:
+    """Something that orders slips one place to the front or to the back."""
+    places = [place for place, s in enumerate(made.statements) if s.op in (*_SYNCS, "arrive", "expect")]
+    if not places or len(made.statements) < 2:
+        return made
+    place = min(max(pick(places) - pick([0, 1]), 0), len(made.statements) - 2)
+    first, second = made.statements[place : place + 2]
+    return made.with_other(place, second).with_other(place + 1, first)
+
+
 def _changed(made: Program, pick: Pick) -> Program:
-    change = pick(
-        [_forget, _forget, _forget_sync, _forget_sync, _swap, _repeat, _other_threads, _other_number, _add]
-    )
+    change = pick(_CHANGES)
     return change(made, pick)
 
 
@@ -247,3 +255,9 @@ def _add(made: Program, pick: Pick) -> Program:
         return made
     place = pick(range(len(made.statements) + 1))
     return made.with_one_more(place, _access(pick, made.warps))
+
+
+_CHANGES = (
+    *[_forget, _forget_sync, _forget_sync, _forget_sync, _slip, _slip, _slip],
+    *[_swap, _repeat, _other_threads, _other_number, _add],
+)
