@@ -39,15 +39,42 @@ _FLAGS = (
 )
 
 
+_BY_LINE = ("-O0", "-g1")
+
+
 # A library is found under its name alone beside the one that needs it, so that the cache can move.
 if sys.platform == "darwin":
     _NAME, _BESIDE = "-Wl,-install_name,@rpath/", "-Wl,-rpath,@loader_path"
+    _NOTHING_MISSING: tuple[str, ...] = ()
 else:
     _NAME, _BESIDE = "-Wl,-soname,", "-Wl,-rpath,$ORIGIN"
+    _NOTHING_MISSING = (
+        "-Wl,-z,defs",
+    )  # what a kernel calls and nobody has is an error now, not when it is loaded
 
 
 GPU = KERNELS / "gpu.cuh"
 _REWRITES = inspect.getsource(call_sites)  # another way to rewrite makes another library
+_MISSING = re.compile(
+    r"undefined reference to .?(\w+)|.(\w+).? was not declared|undeclared identifier .(\w+)"
+)
+_INSTEAD = {
+    name: f"gpu.cuh has {operation} instead"
+    for names, operation in {
+        "__expf expf exp2f __exp2f ex2": "fast_exp2(x * 1.4426950f), which is e^x,",
+        "__frsqrt_rn rsqrtf __rsqrtf": "fast_rsqrt",
+        "__ldg __ldcg __ldcs __ldca": "ldg",
+        "__stcg __stcs __stwt": "stg",
+        "__floats2bfloat162_rn __float22bfloat162_rn": "pack_bf16",
+        "__float2bfloat16 __float2bfloat16_rn": "to_bf16",
+        "__bfloat162float": "to_float",
+        "__cvta_generic_to_shared": "smem_base, which is an address already,",
+        "__pipeline_memcpy_async": "cp_async_cg16 and cp_async_ca",
+        "__pipeline_commit": "cp_async_commit",
+        "__pipeline_wait_prior": "cp_async_wait",
+    }.items()
+    for name in names.split()
+}
 _RUNTIME_DEFINES: tuple[str, ...] = ()  # tests put EMULATOR_UCONTEXT here
 _HOST = """\
 #include "{source}"
@@ -122,8 +149,13 @@ def _build_runtime(files: list[Path]) -> Path:
     return path
 
 
-def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Path) -> Path:
-    """A library with one kernel in it, on top of that runtime. Arguments and errors: `emulator.build`."""
+def build_kernel(
+    source: Path, entry: str, defines: tuple[str, ...], runtime: Path, by_line: bool = False
+) -> Path:
+    """A library with one kernel in it, on top of that runtime. Arguments and errors: `emulator.build`.
+
+    by_line: compiled line by line, so that every instruction belongs to one: slow to run.
+    """
     source = source.resolve()
     if any(character in str(source) for character in '"\n'):
         raise BadInput(
@@ -131,19 +163,24 @@ def build_kernel(source: Path, entry: str, defines: tuple[str, ...], runtime: Pa
             "rename it."
         )
     texts = [f"{file}\n{read_text(file)}" for file in included_files(source)]
-    flags = (*_FLAGS, f"-I{KERNELS}", *(f"-D{define}" for define in defines))
+    flags = (*_FLAGS, *(_BY_LINE if by_line else ()), f"-I{KERNELS}", *(f"-D{define}" for define in defines))
     key = _key(flags, [entry, runtime.name, _REWRITES, *texts])
     stem = re.sub(r"[^\w.-]", "_", source.stem, flags=re.ASCII)[:80]  # the linker splits names at commas
     path = made_cache_folder("emulator") / f"{stem}-{key}.so"
     if not is_whole(path):
-        arguments = [*flags, "-x", "c++", "-", "-x", "none", str(runtime), _BESIDE]
+        arguments = [*flags, "-x", "c++", "-", "-x", "none", str(runtime), _BESIDE, *_NOTHING_MISSING]
         with _folder_beside(path) as folder:
             host = _HOST.format(source=_copy_with_call_sites(source, folder), entry=entry)
             log = _compile(path, arguments, host)
         if log is not None:
             # The text as it was written: its errors are the reader's. Should it compile, the rewriting was at
             # fault, and operations inside functions are told apart by their own places alone.
-            log = _compile(path, arguments, _HOST.format(source=source, entry=entry))
+            plain = _HOST.format(source=source, entry=entry)
+            log = _compile(path, arguments, plain)
+            if log is not None and "undefined reference" in log:
+                log = _compile(
+                    path, [*_BY_LINE, *arguments], plain
+                )  # the linker knows lines of such code only
         if log is not None:
             said = _first_error(log)
             if said.startswith("<stdin>:"):  # in our lines, which name the kernel
@@ -195,9 +232,14 @@ def _compile(path: Path, arguments: list[str], text: str) -> str | None:
 
 
 def _first_error(log: str) -> str:
-    """The line of a compiler's output that says what is wrong."""
+    """The line of a compiler's output that says what is wrong, and what to use for a name that is missing."""
     lines = [line for line in log.splitlines() if re.search(r"\berror: |undefined reference", line)]
-    return next(iter(lines or log.splitlines()), "it failed and did not say why").strip()
+    said = next(iter(lines or log.splitlines()), "it failed and did not say why").strip()
+    missing = _MISSING.search(said)
+    if missing is None:
+        return said
+    instead = "the CPU machine has the operations of gpu.cuh, and the C++ library"
+    return f"{said}; {_INSTEAD.get(next(filter(None, missing.groups())), instead)}"
 
 
 def _key(flags: tuple[str, ...], texts: list[str]) -> str:

@@ -10,18 +10,20 @@ import ctypes
 import json
 import os
 import time
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from ..compilers.host import build_kernel, build_runtime
 from ..ground.errors import BadInput, MachineUnavailable
-from ..ground.given import several, shown, text, whole
-from ..hardware.limits import HOPPER, LANES, MOST_THREADS
+from ..ground.given import text, whole
+from ..hardware.limits import MOST_THREADS
 from ..sources.includes import kept_while_unchanged
 from .emulator_arguments import Buffer, KernelArguments, Parameter, ParameterType
-from .emulator_launch import ACCESS, Launch, read_launch
+from .emulator_launch import ACCESS, FOUND_BY_THE_CPU, Launch, read_launch, with_lines_of
+from .launch_limits import check_launch, launch_bound_of, three_sizes
+from .source_lines import source_line
 
 
 class _Config(ctypes.Structure):
@@ -59,15 +61,27 @@ def build(source: Path, entry: str, *, defines: Sequence[str] = ()) -> Library:
 
 
 @kept_while_unchanged
-def _built(source: Path, entry: str, defines: tuple[str, ...], runtime: Path) -> Library:
-    return Library(build_kernel(source, entry, defines, runtime), runtime, entry)
+def _built(
+    source: Path, entry: str, defines: tuple[str, ...], runtime: Path, by_line: bool = False
+) -> Library:
+    library = build_kernel(source, entry, defines, runtime, by_line)
+    line_by_line = None if by_line else partial(_built, source, entry, defines, runtime, True)
+    return Library(library, runtime, entry, launch_bound_of(source, entry), line_by_line)
 
 
 class Library:
     """A compiled kernel, ready to launch."""
 
-    def __init__(self, path: Path, runtime: Path, entry: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        runtime: Path,
+        entry: str,
+        launch_bound: int | None,
+        line_by_line: Callable[[], Library] | None,
+    ) -> None:
         self.entry = entry
+        self._path, self._launch_bound, self._line_by_line = path, launch_bound, line_by_line
         self._runtime, self._kernel = _load(runtime), _load(path)
         self._kernel.emulator_launch.restype = ctypes.c_void_p
         self._runtime.emulator_operation_names.restype = ctypes.c_char_p
@@ -109,9 +123,11 @@ class Library:
         touching memory or meeting another thread; then its loop is called endless. Raises BadInput for
         arguments that do not fit the kernel, and for a launch that no GPU would accept.
         """
-        grid, block = _three_sizes("grid", grid), _three_sizes("block", block)
-        _check_launch(block, shared_bytes, seed, patience)
+        grid, block = three_sizes("grid", grid), three_sizes("block", block)
+        check_launch(grid, block, shared_bytes, self._launch_bound)
         threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, 1, MOST_THREADS)
+        whole("seed", seed, 0, (1 << 32) - 1)
+        whole("patience (in seconds)", patience, 1, 86_400)
         arguments = KernelArguments(self.entry, self.parameters, args)
         config = _Config(
             grid=(ctypes.c_uint32 * 3)(*grid),
@@ -132,6 +148,10 @@ class Library:
             launch = self._read(result, seconds)
         finally:
             self._runtime.emulator_result_free(result)
+        if self._line_by_line and any(fault.kind in FOUND_BY_THE_CPU for fault in launch.faults):
+            # Optimised code says only about where. The arrays are still as they were before.
+            again = self._line_by_line().launch(args, grid, block, shared_bytes, seed=seed, check=False)
+            launch = with_lines_of(launch, again)
         arguments.copy_back()
         return launch
 
@@ -144,6 +164,7 @@ class Library:
             self._runtime.emulator_operation_names().decode().split(),
             ctypes.string_at(records, count.value * ACCESS.itemsize) if count.value else b"",
             seconds,
+            lambda instruction: source_line(self._path, instruction),
         )
 
 
@@ -156,24 +177,3 @@ def _load(path: Path) -> ctypes.CDLL:
         else:
             cure = f"delete {path.parent}, and if that does not help, see `kda-learn doctor`"
         raise MachineUnavailable(f"{path} cannot be loaded ({error}): {cure}.") from None
-
-
-def _three_sizes(name: str, sizes: int | tuple[int, ...]) -> tuple[int, int, int]:
-    wanted = "one to three sizes of at least 1, such as (2, 1, 4)"
-    given = (sizes,) if hasattr(sizes, "__index__") else several(name, sizes, wanted)
-    if len(given) > 3:
-        raise BadInput(f"{name} is {shown(sizes)}: give {wanted}.")
-    given = [whole(f"a size of {name}", size, 1) for size in given]
-    return (*given, 1, 1)[:3]
-
-
-def _check_launch(block: tuple[int, ...], shared_bytes: int, seed: int, patience: int) -> None:
-    threads = block[0] * block[1] * block[2]
-    if threads % LANES or threads > MOST_THREADS:
-        raise BadInput(
-            f"block is {block}, {threads} threads: give a multiple of {LANES}, at most {MOST_THREADS} "
-            "threads."
-        )
-    whole("shared_bytes", shared_bytes, 0, HOPPER.shared_memory_per_block)
-    whole("seed", seed, 0, (1 << 32) - 1)
-    whole("patience (in seconds)", patience, 1, 86_400)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,8 +41,8 @@ class Fault:
 
     kind is one of "race" (between warps), "race within a warp", "uninitialised read", "copy not waited for",
     "copy never waited for", "out of bounds", "misaligned", "divergent warp", "partial mask", "different
-    barriers", "deadlock", "endless loop", "mbarrier misused", "missing fence", "stack overflow", "crash",
-    "too long".
+    barriers", "deadlock", "endless loop", "mbarrier misused", "missing fence", "bad shuffle", "plain
+    access", "stack overflow", "crash", "too long".
     message says which thread, which address and what would help, for the first time that it happened.
     """
 
@@ -57,6 +58,9 @@ class Fault:
         again = f" ({self.count} times)" if self.count > 1 else ""
         return f"{self.kind}: {self.message}{again}"
 
+
+FOUND_BY_THE_CPU = ("plain access", "crash")
+"""Kinds of faults that no operation of gpu.cuh finds."""
 
 Key = tuple[str, int, str]
 """File, line and operation."""
@@ -106,12 +110,18 @@ class Launch:
     seconds: float
 
 
-def read_launch(found: dict[str, Any], operations: list[str], accesses: bytes, seconds: float) -> Launch:
+Locate = Callable[[int], tuple[str, int] | None]
+"""From an instruction of the kernel's library to file and line."""
+
+
+def read_launch(
+    found: dict[str, Any], operations: list[str], accesses: bytes, seconds: float, locate: Locate
+) -> Launch:
     """From what kernels/emulator/launch.cpp hands over: its JSON, the names of operations, access records."""
     sites = _sites(found, operations)
     counts, traffic, widths = _counts(found["counts"], sites)
     return Launch(
-        faults=_faults(found["faults"]),
+        faults=_faults(found["faults"], locate),
         files=found["files"],
         operations=operations,
         sites=sites,
@@ -123,10 +133,24 @@ def read_launch(found: dict[str, Any], operations: list[str], accesses: bytes, s
     )
 
 
-def _faults(found: list[list[Any]]) -> list[Fault]:
+def with_lines_of(launch: Launch, again: Launch) -> Launch:
+    """A launch with those faults that the CPU itself found as another launch of the same has them."""
+    lines = [fault for fault in again.faults if fault.kind in FOUND_BY_THE_CPU]
+    if not lines:
+        return launch
+    return replace(
+        launch, faults=lines + [fault for fault in launch.faults if fault.kind not in FOUND_BY_THE_CPU]
+    )
+
+
+def _faults(found: list[list[Any]], locate: Locate) -> list[Fault]:
     """Each kind at each pair of lines once, as the first block that has it tells it."""
     result: dict[tuple[Any, ...], Fault] = {}
-    for kind, message, file, line, count, other_file, other_line in found:
+    for kind, message, file, line, count, other_file, other_line, instruction in found:
+        place = locate(instruction) if instruction else None
+        if place is not None:  # the CPU itself found it
+            file, line = place
+            message = f"{Path(file).name}:{line}: {message}"
         key = (kind, file, line, other_file, other_line)
         if key in result:
             result[key] = replace(result[key], count=result[key].count + count)

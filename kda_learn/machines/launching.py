@@ -10,6 +10,7 @@ from ..ground.errors import BadInput
 from . import emulator, gpu
 from .device import choose_machine
 from .emulator_launch import Launch
+from .launch_limits import check_launch, launch_bound_of
 from .runnable import Runnable
 
 
@@ -34,6 +35,8 @@ def launch(runnable: Runnable, machine: str = "auto", *, seed: int = 0, trace: b
         raise BadInput(
             "machine is 'gpu' and trace is on: only the CPU machine traces, give machine='emulator'."
         )
+    bound = launch_bound_of(runnable.source, runnable.entry)
+    check_launch(runnable.grid, runnable.block, runnable.dynamic_smem_bytes, bound)
     for output in runnable.poisoned.values():
         poison(output)
     if choose_machine(machine) == "gpu" and not trace:

@@ -8,7 +8,8 @@ namespace emulator {
 // as late as the hardware may be. Where a kernel waits too little the rubbish shows in its results, too.
 void Block::copy_async(Operation operation, u32 to, const void* from, u32 bytes, bool valid, Site at) {
   const u32 site = begin_operation(operation, at, bytes);
-  const bool source_ok = !valid || check_global(from, bytes, bytes, site);
+  const char* const home = valid ? find_global(from, bytes, bytes, site) : nullptr;
+  const bool source_ok = !valid || home;
   if (!check_shared(to, bytes, bytes, site, *current_) || !source_ok ||
       !spares_mbarriers(to, bytes, site, *current_)) {
     return;
@@ -18,7 +19,7 @@ void Block::copy_async(Operation operation, u32 to, const void* from, u32 bytes,
   if (config_.trace)
     warps_[current_->warp].trace.add(site, current_->lane, to);
   std::memset(shared(to), 0xff, bytes);
-  current_->copies.push_back({to - SHARED_START, valid ? from : nullptr, bytes, site});
+  current_->copies.push_back({to - SHARED_START, home, bytes, site});
 }
 
 void Block::copy_commit() { current_->groups.push_back(static_cast<u32>(current_->copies.size())); }

@@ -1,16 +1,19 @@
 #include "block.h"
 
+#include <dlfcn.h>
+
 #include <csignal>
 #include <utility>
 
 namespace emulator {
 
-thread_local Block* running_block = nullptr;
-thread_local const Indices* indices = nullptr;
+thread_local Block* running_block EMULATOR_FAST_TLS = nullptr;
+thread_local const Indices* indices EMULATOR_FAST_TLS = nullptr;
 
 static u32 thread_count(const LaunchConfig& config) {
   return config.block.x * config.block.y * config.block.z;
 }
+static u32 warp_count(const LaunchConfig& config) { return (thread_count(config) + LANES - 1) / LANES; }
 
 Block::Block(const LaunchConfig& config, FileNames& files, std::atomic<u32>& pulse,
              void (*thread_body)(void*), void* context)
@@ -20,9 +23,9 @@ Block::Block(const LaunchConfig& config, FileNames& files, std::atomic<u32>& pul
       context_(context),
       recorder_(files),
       shared_(config.shared_bytes),
-      shadow_(recorder_, config.check ? config.shared_bytes : 0, thread_count(config) / LANES),
-      stacks_(thread_count(config)),
-      threads_(thread_count(config)) {}
+      shadow_(recorder_, config.check ? config.shared_bytes : 0, warp_count(config)),
+      stacks_(warp_count(config) * LANES),
+      threads_(warp_count(config) * LANES) {}
 
 // ---- one block from start to end ----
 BlockReport Block::run(u32 number, dim3 index) {
@@ -62,12 +65,13 @@ void Block::begin(u32 number, dim3 index) {
   overrun_ = {};
   bulk_copies_.clear();
   stopped_ = false;
-  const u32 warp_count = static_cast<u32>(threads_.size() / LANES);
-  warps_.assign(warp_count, Warp{});
+  const u32 threads = thread_count(config_);
+  warps_.assign(warp_count(config_), Warp{});
   permute(number);
-  for (u32 warp = 0; warp < warp_count; warp++) {
-    warps_[warp].live = ~0u;
-    make_ready(warp, ~0u);
+  for (u32 warp = 0; warp < warps_.size(); warp++) {
+    const u32 missing = (warp + 1) * LANES > threads ? (warp + 1) * LANES - threads : 0;
+    warps_[warp].live = ~0u >> missing;  // the last warp of a block may have fewer lanes
+    make_ready(warp, warps_[warp].live);
   }
   const dim3 size = config_.block;
   for (u32 i = 0; i < threads_.size(); i++) {
@@ -76,7 +80,7 @@ void Block::begin(u32 number, dim3 index) {
     thread.indices = {place, index, size, config_.grid, nullptr};
     thread.warp = i / LANES;
     thread.lane = i % LANES;
-    thread.done = false;
+    thread.done = i >= threads;
     thread.time = 1;
     thread.beyond.reset();
     thread.waits_at = {};
@@ -176,9 +180,10 @@ void Block::report_stuck() {
   std::string stuck;
   u32 named = 0, returned = 0;
   const Thread* first = nullptr;
+  const u32 threads = thread_count(config_);
   for (const Thread& thread : threads_) {
     if (thread.done) {
-      returned++;
+      returned += thread.warp * LANES + thread.lane < threads;
       continue;
     }
     if (!first)
@@ -196,7 +201,7 @@ void Block::report_stuck() {
   const u32 site = recorder_.site(first->waits_at);
   recorder_.fault("deadlock", site, Recorder::NO_SITE, [&] {
     std::string message = "no thread can go on; waiting: " + stuck + "; " + std::to_string(returned) +
-                          " of " + std::to_string(threads_.size()) + " threads have returned";
+                          " of " + std::to_string(threads) + " threads have returned";
     for (const auto& [address, barrier] : mbarriers_) {
       if (!barrier.waiting.empty())
         message += "; " + state_of(address, barrier);
@@ -205,7 +210,15 @@ void Block::report_stuck() {
   });
 }
 
-void Block::crash(int signal_number, void* address) {
+// How far from the start of its library an instruction lies; 0: in none.
+static u64 place_in_library(void* instruction) {
+  Dl_info library;
+  if (!instruction || !dladdr(instruction, &library))
+    return 0;
+  return static_cast<char*>(instruction) - static_cast<char*>(library.dli_fbase);
+}
+
+void Block::crash(int signal_number, void* address, void* instruction) {
   if (!current_)
     return;
   const u32 site = recorder_.site(current_->waits_at);
@@ -213,7 +226,11 @@ void Block::crash(int signal_number, void* address) {
   const bool stack_full = !endless && signal_number != SIGFPE && stacks_.is_guard(address);
   const CallSite& at = recorder_.call_site(site);
   const std::string last = at.at.line() ? "; the last warp-wide operation it reached is " + describe(at) : "";
-  const char* const kind = endless ? "endless loop" : stack_full ? "stack overflow" : "crash";
+  const bool plain = !endless && !stack_full && signal_number != SIGFPE && is_global(address);
+  const char* const kind = endless      ? "endless loop"
+                           : stack_full ? "stack overflow"
+                           : plain      ? "plain access"
+                                        : "crash";
   recorder_.fault(kind, site, Recorder::NO_SITE, [&] {
     if (endless) {
       return who() + " has run for " + std::to_string(config_.patience) +
@@ -225,8 +242,17 @@ void Block::crash(int signal_number, void* address) {
     }
     if (signal_number == SIGFPE)
       return who() + " divides an integer by zero" + last;
+    if (plain) {
+      return who() + " reads or writes global memory as plain C++ does, at " +
+             place_of(static_cast<char*>(address)) +
+             ": write ldg(pointer + i) to read and stg(pointer + i, x) to write; the CPU machine checks and "
+             "counts "
+             "named operations only";
+    }
     return who() + " follows a wild pointer: global memory is read by ldg and written by stg" + last;
   });
+  if (!endless)
+    recorder_.name_instruction(place_in_library(instruction));
   stop();
 }
 

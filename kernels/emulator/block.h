@@ -109,7 +109,7 @@ class Block {
   [[noreturn]] void run_thread();
   // A wild pointer, a full stack, a division by zero, or an interrupt because the pulse stands still; returns if no
   // thread is running.
-  void crash(int signal_number, void* address);
+  void crash(int signal_number, void* address, void* instruction);
 
   static constexpr u32 SHARED_START = 1024;  // as on sm_90: a kernel that forgets smem_base() is found out
 
@@ -171,9 +171,11 @@ class Block {
   u32 begin_operation(Operation, Site, u32 bytes);  // its site's number
   Access access(u32 site);
   bool check_shared(u32 address, u32 bytes, u32 alignment, u32 site, const Thread&);
-  bool check_global(const void* address, u32 bytes, u32 alignment, u32 site);
+  static constexpr std::uintptr_t NEAR_NULL = 1 << 20;
+  char* find_global(const void* address, u32 bytes, u32 alignment, u32 site);
+  std::string place_of(const char* address) const;
+  bool is_global(const void* address) const;
   const Buffer* find_buffer(const char* start, u32 bytes);
-  const Buffer* nearest_buffer(const char* start) const;
   char* shared(u32 address) { return shared_.data() + (address - SHARED_START); }
 
   // ---- copies and mbarriers: async.cpp ----

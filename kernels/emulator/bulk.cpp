@@ -9,7 +9,8 @@ void Block::bulk_load(u32 to, const void* from, u32 bytes, u32 address, Site at)
   Mbarrier* const barrier = find_mbarrier(address, site);
   if (!barrier || !check_shared(to, bytes, ALIGNMENT, site, *current_))
     return;
-  if (!check_global(from, bytes, ALIGNMENT, site) || !spares_mbarriers(to, bytes, site, *current_))
+  const char* const home = find_global(from, bytes, ALIGNMENT, site);
+  if (!home || !spares_mbarriers(to, bytes, site, *current_))
     return;
   if (bytes % ALIGNMENT || !bytes) {
     return recorder_.fault("misaligned", site, Recorder::NO_SITE, [&] {
@@ -37,7 +38,7 @@ void Block::bulk_load(u32 to, const void* from, u32 bytes, u32 address, Site at)
   Clock behind = now.knowledge->seen;
   behind.learn_lane(thread.warp, thread.lane, thread.time);
   thread.time++;
-  bulk_copies_.push_back({{to - SHARED_START, from, bytes, site}, std::move(behind), address});
+  bulk_copies_.push_back({{to - SHARED_START, home, bytes, site}, std::move(behind), address});
 }
 
 // Called when no thread can go on without it: copies land as late as they may.

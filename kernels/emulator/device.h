@@ -45,7 +45,10 @@ inline float bf16_lo(u32 pair) { return __uint_as_float(pair << 16); }
 inline float bf16_hi(u32 pair) { return __uint_as_float(pair & 0xffff0000u); }
 // ftz: numbers below the least normal one become zero, going in and coming out.
 inline float flush_to_zero(float x) { return std::fabs(x) < 1.17549435e-38f ? std::copysign(0.f, x) : x; }
-inline float fast_exp2(float x) { return flush_to_zero(std::exp2(x)); }
+// Through double, so that every C library gives the same bits.
+inline float fast_exp2(float x) {
+  return flush_to_zero(static_cast<float>(std::exp2(static_cast<double>(x))));
+}
 inline float fast_rsqrt(float x) { return 1.f / std::sqrt(flush_to_zero(x)); }
 
 // ---- memory, one lane at a time ----

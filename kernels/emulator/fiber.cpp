@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -136,14 +137,24 @@ constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE,
                            SIGURG};  // SIGURG does nothing unless somebody handles it
 constexpr std::size_t SIGNAL_STACK_BYTES = 64 << 10;
 
-thread_local void (*crash_of_this_thread)(int, void*) = nullptr;
+thread_local void (*crash_of_this_thread)(int, void*, void*) = nullptr;
 std::mutex handlers_mutex;
 int handlers_in_use = 0;
 struct sigaction handlers_before[std::size(SIGNALS)];
 
-void handle_signal(int number, siginfo_t* info, void*) {
+void* instruction_of([[maybe_unused]] void* context) {
+#if defined(__linux__) && defined(__x86_64__)
+  return reinterpret_cast<void*>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__linux__) && defined(__aarch64__)
+  return reinterpret_cast<void*>(static_cast<ucontext_t*>(context)->uc_mcontext.pc);
+#else
+  return nullptr;
+#endif
+}
+
+void handle_signal(int number, siginfo_t* info, void* context) {
   if (crash_of_this_thread)
-    crash_of_this_thread(number, info->si_addr);
+    crash_of_this_thread(number, info->si_addr, instruction_of(context));
   if (number == CrashHandler::INTERRUPT)
     return;
   // Not ours. With the former handler in place again, the instruction is repeated and crashes once more.
@@ -159,7 +170,8 @@ const int CrashHandler::INTERRUPT = SIGURG;
 
 void CrashHandler::interrupt(std::thread& thread) { pthread_kill(thread.native_handle(), INTERRUPT); }
 
-CrashHandler::CrashHandler(void (*on_crash)(int, void*)) : signal_stack_(new char[SIGNAL_STACK_BYTES]) {
+CrashHandler::CrashHandler(void (*on_crash)(int, void*, void*))
+    : signal_stack_(new char[SIGNAL_STACK_BYTES]) {
   crash_of_this_thread = on_crash;
   stack_t stack{};
   stack.ss_sp = signal_stack_;

@@ -47,12 +47,12 @@ class Stacks {
 };
 
 // While one lives, a crash of the code that this OS thread runs (a wild pointer, a full stack, a division by
-// zero) calls `on_crash` with the signal's number and the address touched. If that returns, the crash takes
+// zero) calls `on_crash` with the signal's number, the address touched and that of the instruction. If that returns, the crash takes
 // its usual course. Another OS thread may interrupt it: `on_crash` is called with INTERRUPT; if that returns, the
 // code goes on.
 class CrashHandler {
  public:
-  CrashHandler(void (*on_crash)(int signal_number, void* address));
+  CrashHandler(void (*on_crash)(int signal_number, void* address, void* instruction));
   ~CrashHandler();
   CrashHandler(const CrashHandler&) = delete;
 

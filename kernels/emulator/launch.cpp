@@ -14,9 +14,9 @@ struct LaunchResult {
 
 namespace {
 
-void on_crash(int signal_number, void* address) {
+void on_crash(int signal_number, void* address, void* instruction) {
   if (running_block)
-    running_block->crash(signal_number, address);
+    running_block->crash(signal_number, address, instruction);
 }
 
 // ---- JSON ----
@@ -33,10 +33,11 @@ std::string quoted(const std::string& text) {
 std::string place_of(const Site& at) { return quoted(at.file_name()) + "," + std::to_string(at.line()); }
 void append(std::string& items, const std::string& item) { items += (items.empty() ? "" : ",\n") + item; }
 
-// [kind, message, file, line, count, file of the other site, its line]
+// [kind, message, file, line, count, file of the other site, its line, instruction]
 std::string to_json(const Fault& fault) {
   return "[" + quoted(fault.kind) + "," + quoted(fault.message) + "," + place_of(fault.site.at) + "," +
-         std::to_string(fault.count) + "," + place_of(fault.other.at) + "]";
+         std::to_string(fault.count) + "," + place_of(fault.other.at) + "," +
+         std::to_string(fault.instruction) + "]";
 }
 // [file, line, column, operation, bytes of a lane, [file, line and column of each call]]
 std::string to_json(const CallSite& site) {

@@ -63,29 +63,60 @@ bool Block::check_shared(u32 address, u32 bytes, u32 alignment, u32 site, const 
   return false;
 }
 
-bool Block::check_global(const void* address, u32 bytes, u32 alignment, u32 site) {
+// Where the bytes of global memory are; null, and reported, if the access cannot be made.
+char* Block::find_global(const void* address, u32 bytes, u32 alignment, u32 site) {
   const char* const start = static_cast<const char*>(address);
   const Buffer* const buffer = find_buffer(start, bytes);
   if (buffer && reinterpret_cast<std::uintptr_t>(address) % alignment == 0)
-    return true;
+    return buffer->home + (start - buffer->start);
   recorder_.fault(buffer ? "misaligned" : "out of bounds", site, Recorder::NO_SITE, [&] {
-    const Buffer* const near = buffer ? buffer : nearest_buffer(start);
     const std::string wants = describe(recorder_.call_site(site)) + ": " + who() + " wants " +
                               std::to_string(bytes) + " bytes of global memory";
-    if (!near)
-      return wants + ", but the kernel was given none";
-    const std::string place = wants + " at byte " + std::to_string(start - near->start) + " of argument " +
-                              std::to_string(near->argument);
+    const std::string place = place_of(start);
     if (buffer)
-      return place + "; the address must be a multiple of " + std::to_string(alignment);
-    return place + ", which has " + std::to_string(near->bytes);
+      return wants + " at " + place + "; the address must be a multiple of " + std::to_string(alignment);
+    return wants + (place.empty() ? ", but the kernel was given none" : " at " + place);
   });
-  return false;
+  return nullptr;
+}
+
+// An address as the kernel's author thinks of it: "byte 772 of argument 0, which has 1024".
+std::string Block::place_of(const char* address) const {
+  std::string null;
+  const Buffer* near = nullptr;
+  const auto distance = [&](const Buffer& x) {
+    return address >= x.start ? address - (x.start + x.bytes) : x.start - address;
+  };
+  for (u32 i = 0; i < config_.buffer_count; i++) {
+    const Buffer& x = config_.buffers[i];
+    if (!x.start) {
+      null += (null.empty() ? "argument " : " or ") + std::to_string(x.argument);
+    } else if (!near || distance(x) < distance(*near)) {
+      near = &x;
+    }
+  }
+  if (reinterpret_cast<std::uintptr_t>(address) < NEAR_NULL)
+    return null.empty() ? "a null pointer" : "a null pointer: " + null + " is null";
+  if (!near)
+    return "";
+  return "byte " + std::to_string(address - near->start) + " of argument " + std::to_string(near->argument) +
+         ", which has " + std::to_string(near->bytes);
+}
+
+bool Block::is_global(const void* address) const {
+  const auto near = [&](const Buffer& x) {
+    const char* const place = static_cast<const char*>(address);
+    return x.start && place + NEAR_NULL > x.start && place < x.start + x.bytes + NEAR_NULL;
+  };
+  return std::any_of(config_.buffers, config_.buffers + config_.buffer_count, near) ||
+         reinterpret_cast<std::uintptr_t>(address) < NEAR_NULL;
 }
 
 // The argument that holds these bytes, or null.
 const Buffer* Block::find_buffer(const char* start, u32 bytes) {
-  const auto holds = [&](const Buffer& x) { return start >= x.start && start + bytes <= x.start + x.bytes; };
+  const auto holds = [&](const Buffer& x) {
+    return x.start && start >= x.start && start + bytes <= x.start + x.bytes;
+  };
   const Buffer* const all = config_.buffers;
   if (last_buffer_ < config_.buffer_count && holds(all[last_buffer_]))
     return &all[last_buffer_];
@@ -96,20 +127,6 @@ const Buffer* Block::find_buffer(const char* start, u32 bytes) {
     return &all[i];
   }
   return nullptr;
-}
-
-// The argument that an address outside of all most likely means.
-const Buffer* Block::nearest_buffer(const char* start) const {
-  const auto distance = [&](const Buffer& x) {
-    return start >= x.start ? start - (x.start + x.bytes) : x.start - start;
-  };
-  const Buffer* nearest = nullptr;
-  for (u32 i = 0; i < config_.buffer_count; i++) {
-    const Buffer& x = config_.buffers[i];
-    if (!nearest || distance(x) < distance(*nearest))
-      nearest = &x;
-  }
-  return nearest;
 }
 
 void Block::load(u32 from, void* value, u32 bytes, Site at) {
@@ -141,24 +158,26 @@ static u32 alignment_of(u32 bytes) { return bytes <= 16 && (bytes & (bytes - 1))
 
 void Block::load_global(const void* from, void* value, u32 bytes, Site at) {
   const u32 site = begin_operation(Operation::LDG, at, bytes);
-  if (!check_global(from, bytes, alignment_of(bytes), site)) {
+  const char* const home = find_global(from, bytes, alignment_of(bytes), site);
+  if (!home) {
     std::memset(value, 0xff, bytes);
     return;
   }
   if (config_.trace) {
     warps_[current_->warp].trace.add(site, current_->lane, reinterpret_cast<std::uintptr_t>(from));
   }
-  copy_bytes(value, from, bytes);
+  copy_bytes(value, home, bytes);
 }
 
 void Block::store_global(void* to, const void* value, u32 bytes, Site at) {
   const u32 site = begin_operation(Operation::STG, at, bytes);
-  if (!check_global(to, bytes, alignment_of(bytes), site))
+  char* const home = find_global(to, bytes, alignment_of(bytes), site);
+  if (!home)
     return;
   if (config_.trace) {
     warps_[current_->warp].trace.add(site, current_->lane, reinterpret_cast<std::uintptr_t>(to));
   }
-  copy_bytes(to, value, bytes);
+  copy_bytes(home, value, bytes);
 }
 
 // ---- runtime.h ----

@@ -65,6 +65,7 @@ struct Fault {
   CallSite site, other;  // other: without a file if there is none
   std::string message;  // of the first time
   u64 count;
+  u64 instruction = 0;  // of a crash: where in the kernel's library, for the caller to find the line
 };
 
 struct BlockReport {
@@ -105,6 +106,7 @@ class Recorder {
       report_.faults.back().message = message();
   }
 
+  void name_instruction(u64 instruction) { report_.faults.back().instruction = instruction; }
   bool any_fault() const { return !report_.faults.empty(); }
   bool takes_part_in_a_fault(u32 site) const;
 

@@ -102,8 +102,10 @@ void collective(Operation, void* arguments, Site);
 void refuse_partial_mask(Operation, u32 mask, Site);
 
 // ---- the launch, called by the host half of a kernel's library ----
+// A kernel is given addresses at which nothing can be read or written, as those of a GPU are for a CPU.
 struct Buffer {
-  const char* start;
+  const char* start;  // the address that the kernel is given; null: it is given none
+  char* home;  // where the bytes are
   u64 bytes;
   u32 argument;  // which of the kernel's arguments it is, from 0
 };

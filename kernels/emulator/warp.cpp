@@ -103,6 +103,19 @@ void Block::execute(u32 index) {
     case Operation::SYNCWARP:
       return join_lanes(index);
     case Operation::SHFL: {
+      const auto shuffles = reinterpret_cast<ShuffleArguments**>(warp.arguments);
+      for (u32 lane = 0; lane < LANES; lane++) {
+        if (!(warp.live >> lane & 1))
+          continue;
+        const int width = shuffles[lane]->width;
+        if (width >= 1 && width <= 32 && (width & (width - 1)) == 0)
+          continue;
+        recorder_.fault("bad shuffle", site, Recorder::NO_SITE, [&] {
+          return describe(recorder_.call_site(site)) + ": " + recorder_.who(index, lane) +
+                 " gives the width " + std::to_string(width) + ": give 1, 2, 4, 8, 16 or 32";
+        });
+        shuffles[lane]->width = 32;
+      }
       const u32 stray = shuffle(reinterpret_cast<ShuffleArguments**>(warp.arguments), warp.live);
       if (stray == LANES)
         return;

@@ -22,24 +22,26 @@ void transpose_registers(MatrixArguments* const lanes[LANES]) {
     lanes[lane]->r[0] = matrix.get(lane, true);
 }
 
-// The lane that `lane` reads from; its own where the shuffle reaches past its group of `width` lanes.
+// The lane that `lane` reads from, as PTX says (shfl.sync): its own where the shuffle reaches past its group of `width`
+// lanes. Of the operand the low five bits count.
 static u32 source_lane(u32 lane, const ShuffleArguments& x) {
-  const int first = static_cast<int>(lane) / x.width * x.width, last = first + x.width - 1;
-  int source = static_cast<int>(lane);
+  const int own = static_cast<int>(lane), operand = x.operand & 31;
+  const int first = own / x.width * x.width, last = first + x.width - 1;
+  int source = own;
   switch (x.kind) {
     case Shuffle::INDEX:
-      return first + (x.operand & (x.width - 1));
+      return first | (operand & (x.width - 1));
     case Shuffle::UP:
-      source -= x.operand;
-      break;
+      source = own - operand;
+      return source < first ? own : source;
     case Shuffle::DOWN:
-      source += x.operand;
+      source = own + operand;
       break;
     case Shuffle::XOR:
-      source ^= x.operand;
-      return source > last ? lane : source;  // a lane of a group before is allowed
+      source = own ^ operand;  // a lane of a group before is allowed
+      break;
   }
-  return source < first || source > last ? lane : source;
+  return source > last ? own : source;
 }
 
 u32 shuffle(ShuffleArguments* const lanes[LANES], u32 live) {

@@ -380,12 +380,13 @@ GPU_FN u32 use_much_stack(u32 depth, u32 seed) {
 }
 GPU_FN void stack_overflow(const Case& c) { stg(c.out + c.tid, use_much_stack(c.broken ? 100 : 2, c.tid)); }
 GPU_FN void wild_pointer(const Case& c) {
-  const u32* nowhere = c.broken ? reinterpret_cast<const u32*>(16) : c.in;
-  stg(c.out + c.tid, *static_cast<const volatile u32*>(nowhere));
+  u32 here = c.tid;
+  const volatile u32* x = c.broken ? reinterpret_cast<const u32*>(0x700000000) : &here;
+  stg(c.out + c.tid, *x);  // at fault
 }
 GPU_FN void division_by_zero(const Case& c) {
   const volatile u32 divisor = c.broken ? 0 : 1;
-  stg(c.out + c.tid, c.tid / divisor);
+  stg(c.out + c.tid, c.tid / divisor);  // at fault
 }
 
 #define CASE(NAME) \
