@@ -17,7 +17,7 @@ from typing import Any
 
 from ..compilers.host import build_kernel, build_runtime
 from ..ground.errors import BadInput, MachineUnavailable
-from ..ground.given import text, whole
+from ..ground.given import several, shown, text, whole
 from ..hardware.limits import MOST_THREADS
 from ..sources.includes import kept_while_unchanged
 from .emulator_arguments import Buffer, KernelArguments, Parameter, ParameterType

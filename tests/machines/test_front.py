@@ -142,7 +142,7 @@ BAD = {
     "block.x": (dict(block=1025), "block.x is 1025: CUDA takes at most 1024"),
     "block": (dict(block=(64, 17)), "1088 threads: CUDA takes at most 1024"),
     "none": (dict(block=0), "block is 0"),
-    "memory": (dict(shared=232449), "shared_bytes is 232449: a block has 0 to 232448 bytes"),
+    "memory": (dict(shared=232449), "shared_bytes is 232449: give a whole number from 0 to 232448"),
 }
 
 
