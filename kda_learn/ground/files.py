@@ -78,16 +78,15 @@ def give_cupy_a_folder() -> None:
         os.environ["CUPY_CACHE_DIR"] = str(made_cache_folder("cupy"))
 
 
-def home_folder() -> Path:
+def home_folder(instead: str = "KDA_LEARN_CACHE to a folder that can be written") -> Path:
     """The user's home folder. Raises MachineUnavailable where there is none, as in a container whose user is
-    a number that no one has entered.
+    a number that no one has entered. instead: which variable is to be set then, and to what.
     """
     try:
         return Path.home()
     except RuntimeError:
         raise MachineUnavailable(
-            "Nothing can be kept, this user has no home folder (HOME is not set): set KDA_LEARN_CACHE to a "
-            "folder that can be written, such as KDA_LEARN_CACHE=/tmp/kda-learn."
+            f"Nothing can be kept, this user has no home folder (HOME is not set): set {instead}."
         ) from None
 
 

@@ -9,12 +9,13 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from ..display.parts import Cell, Part, Sentence, Shown, Table, Value
 from ..ground.errors import BadInput
-from ..ground.files import NOTEBOOKS, write_atomically
+from ..ground.files import NOTEBOOKS, home_folder, write_atomically
 from ..records.store import now
 
 VARIABLE = "KDA_LEARN_PROGRESS"
@@ -193,11 +194,12 @@ def _keep(kind: str, key: str, entry: dict[str, Any] | None) -> None:
 
 def _data_folder() -> Path:
     """The system's folder for what a program keeps; a few lines, so that the package needs only NumPy."""
+    home = partial(home_folder, f"{VARIABLE} to a file that can be written")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
+        return home() / "Library" / "Application Support"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        return Path(os.environ.get("LOCALAPPDATA") or home() / "AppData" / "Local")
+    return Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share")
 
 
 def _things(chapter: Chapter) -> int:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from paths import REPOSITORY
 
+from kda_learn.ground.errors import MachineUnavailable
+from kda_learn.lessons import progress
 from kda_learn.setup.doctor import doctor
 
 PYTHON = "/usr/bin/python3"  # another user may not reach the virtual environment's own
@@ -88,3 +90,14 @@ def test_doctor_looks_at_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("KDA_LEARN_CACHE", str(Path(__file__) / "cache"))
     found = doctor().item("cache")
     assert found.status == "missing" and found.advice.startswith("Set KDA_LEARN_CACHE to a folder")
+
+
+def test_a_readers_progress_names_its_own_variable(monkeypatch):
+    def no_home() -> Path:
+        raise RuntimeError("no home")
+
+    for name in ("XDG_DATA_HOME", progress.VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(MachineUnavailable, match=f"no home folder .*: set {progress.VARIABLE} to a file"):
+        progress.load()
