@@ -107,7 +107,7 @@ def _parser() -> Parser:
     )
     made.add_argument("stage", metavar="STAGE", help="such as s12, or a .cu file of your own")
     made.add_argument("--v-split", type=int, default=1, help="1, 2, 4 or 8 (default: %(default)s)")
-    made.add_argument("--config", default="B32/T256", help="sequences and tokens (default: %(default)s)")
+    made.add_argument("--config", default="B32/T2048", help="sequences and tokens (default: %(default)s)")
     made.add_argument("--heads", type=_positive, default=32, help="heads of the batch (default: %(default)s)")
     made.add_argument("--record", type=Path, metavar="FILE", help="keep the measurement in a file")
     return parser

@@ -23,9 +23,10 @@ from ..records import store as records
 from ..records.store import Provenance, Record
 from ..sources.stages import STAGES, Stage, as_stage
 
-CONFIG = "B32/T256"
-"""The article's first configuration, B32/T8192, with sequences cut to 16 tiles: the blocks are the same and
-every tile costs the same, and ncu repeats the launch dozens of times."""
+CONFIG = "B32/T2048"
+"""The article's first configuration, B32/T8192, with sequences cut to 128 tiles: the blocks are the same, every
+tile costs the same, what a block does before and after its tiles is about a hundredth, and ncu repeats the launch
+dozens of times."""
 
 HEADS = 32
 KIND = "profile"
@@ -39,7 +40,7 @@ RECORDS = DATA / "profiles"
 
 @dataclass(frozen=True)
 class Target:
-    """A launch to profile: a stage's kernel at a VSplit, on `heads` heads of a config such as "B32/T256".
+    """A launch to profile: a stage's kernel at a VSplit, on `heads` heads of a config such as "B32/T2048".
 
     stage: its id, or the path of a .cu file of your own. Raises BadInput for what does not fit.
     """
@@ -183,8 +184,8 @@ def save(profiles: list[Profile], path: Path) -> None:
     records.save(Record(KIND, provenance, {"profiles": content}), path)
 
 
-SPLIT_CONFIG = "B1/T1024"
-"""At VSplit 4 the article runs one long sequence: 128 blocks with 32 heads. 64 tiles of it are enough."""
+SPLIT_CONFIG = "B1/T8192"
+"""At VSplit 4 the article runs one long sequence: 128 blocks with 32 heads."""
 
 
 def targets(stages: Sequence[str] | None = None, v_splits: Sequence[int] = PROFILED_V_SPLITS) -> list[Target]:

@@ -34,7 +34,7 @@ def profile(
 ) -> Profile:
     """Profile a stage on this computer's GPU, in a child process; where that cannot be, the recorded profile.
 
-    config: sequences and their tokens, "B32/T256"; short is enough, since every tile costs the same. v_split:
+    config: sequences and their tokens, "B32/T2048". v_split:
     1, 2, 4 or 8 blocks share the state's columns. Raises MachineUnavailable, with what to do, if nothing can
     be measured here and nothing was recorded; BadInput for an argument that does not fit.
     """

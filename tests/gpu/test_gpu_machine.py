@@ -96,7 +96,7 @@ def test_extra_shared_memory_makes_fewer_blocks_fit(problem):
 @pytest.mark.parametrize("smem", [-1, 240000])
 def test_a_block_that_does_not_fit(problem, smem):
     runnable = replace(of_problem(stage("s02"), problem), dynamic_smem_bytes=smem)
-    with pytest.raises(BadInput, match=r"B of dynamic shared memory .*give another extra_smem"):
+    with pytest.raises(BadInput, match=r"shared_bytes is .*: give a whole number from 0 to 232448"):
         launch(runnable, "gpu")
 
 

@@ -108,7 +108,7 @@ def test_without_gpu_and_record_the_times_are_missing():
         (lambda: measure("s99"), "s99"),
         (lambda: measure("s02", configs="B32"), "The config is 'B32'"),
         (lambda: measure("s02", configs=[B32]).row(B1), "were measured"),
-        (lambda: measure("s02", blocks=[0]), "give numbers from 1 to 4"),
+        (lambda: measure("s02", blocks=[0]), "a number of blocks is 0"),
         (lambda: measure("s02", blocks=[5]), "give numbers from 1 to 4"),
     ],
 )

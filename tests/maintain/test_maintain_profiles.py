@@ -16,7 +16,7 @@ from kda_learn.maintain import profiles as pack
 from kda_learn.performance import profile_measure
 from kda_learn.performance.profile import Target, load
 
-S12, S02 = Target("s12"), Target("s02", 4, "B1/T1024")
+S12, S02 = Target("s12"), Target("s02", 4, "B1/T8192")
 
 
 @pytest.fixture

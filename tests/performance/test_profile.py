@@ -21,7 +21,7 @@ from kda_learn.records.store import digests
 from kda_learn.sources.stages import STAGES, stage
 from kda_learn.tracing.rows import per_tile
 
-S12, S02 = Target("s12"), Target("s02", 4, "B1/T1024")
+S12, S02 = Target("s12"), Target("s02", 4, "B1/T8192")
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def fake_ncu(monkeypatch, tmp_path):
 
 
 def test_work_of_a_target():
-    assert Target("s12").work == (16 * 32 * 32, 32 * 32)
-    assert Target("s12", 4, "B1/T1024", 8).work == (64 * 8, 8)
+    assert Target("s12").work == (128 * 32 * 32, 32 * 32)
+    assert Target("s12", 4, "B1/T8192", 8).work == (512 * 8, 8)
     assert Target("s12").work.times("finish") == 32 * 32
 
 
@@ -88,7 +88,7 @@ def test_what_is_recorded():
     wanted = targets()
     assert len(wanted) == len(STAGES) * len(PROFILED_V_SPLITS)
     assert len({(target.name, target.v_split) for target in wanted}) == len(wanted)
-    assert {target.config for target in wanted if target.v_split == 4} == {"B1/T1024"}
+    assert {target.config for target in wanted if target.v_split == 4} == {"B1/T8192"}
     assert [target.name for target in targets(["s03a", "s12"])] == [
         "s03a",
         "s12",
@@ -278,7 +278,7 @@ def test_the_verb(fake_ncu, sass, traced, capsys, tmp_path):
     assert {"line", "section", "op", "instructions", "wavefronts", "simulated", "excess", "stalls"} <= set(
         data["shared"][0]
     )
-    assert profiles.recorded("s12", folder=tmp_path).config == "B32/T256"
+    assert profiles.recorded("s12", folder=tmp_path).config == "B32/T2048"
     assert main(["profile", "s12"]) == 0
     assert "loads" in capsys.readouterr().out
 

@@ -15,7 +15,7 @@ from kda_learn.profiling import ncu, watched
 from kda_learn.profiling.capture import Pages, capture, pair
 from kda_learn.profiling.ncu_pages import parse_source
 
-S12, S02 = Target("s12"), Target("s02", 4, "B1/T1024")
+S12, S02 = Target("s12"), Target("s02", 4, "B1/T8192")
 
 
 @pytest.fixture
