@@ -1,4 +1,4 @@
-"""Random programs: sound ones of four kinds, most of them then changed in one or two places.
+"""Random programs: mostly sound ones of five kinds, many of them then changed in one or two places.
 
 Everything random comes from one function, `pick`, which takes one of a few values. So the same code makes
 programs from a seed, many of them fast, and from hypothesis.
@@ -121,6 +121,8 @@ def _ring(pick: Pick) -> Program:
         *apart,
         Statement("arrive", readers, lanes, barrier=1),
     ]
+    if pick([False] * 4 + [True]):  # the commonest mistake: nobody waits until the buffer is empty
+        body = body[1:]
     start = _ready([(0, per_warp), (1, per_warp * len(readers))], fence=False)
     return Program(warps, (*start, *body), (len(start), len(start) + len(body)), pick([1, 2, 2, 3]))
 
@@ -175,6 +177,28 @@ def _bulk_ring(pick: Pick) -> Program:
 
 # ---- one change ----
 _SYNCS = ("syncthreads", "syncwarp", "split_syncwarp", "commit", "wait_group", "fence", "wait")
+
+
+def _wait_too_little(made: Program, pick: Pick) -> Program:
+    """A wait for copies is left out, or lets one group more or fewer be under way."""
+    places = [place for place, s in enumerate(made.statements) if s.op == "wait_group"]
+    if not places:
+        return _forget_sync(made, pick)
+    place = pick(places)
+    number = pick([None, 1 - made.statements[place].number])
+    if number is None:
+        return made.without(place)
+    return made.with_other(place, replace(made.statements[place], number=number))
+
+
+def _wait_again(made: Program, pick: Pick) -> Program:
+    """A wait is made a second time, further on: its phase may be over and the next one, too."""
+    places = [place for place, s in enumerate(made.statements) if s.op == "wait"]
+    if not places or len(made.statements) >= MOST_STATEMENTS:
+        return _forget_sync(made, pick)
+    place = pick(places)
+    later = [at for at in range(place + 1, len(made.statements)) if made.statements[at].op == "arrive"]
+    return made.with_one_more(pick(later or [place]), made.statements[place])
 
 
 def _slip(made: Program, pick: Pick) -> Program:
@@ -258,6 +282,16 @@ def _add(made: Program, pick: Pick) -> Program:
 
 
 _CHANGES = (
-    *[_forget, _forget_sync, _forget_sync, _forget_sync, _slip, _slip, _slip],
+    *[
+        _forget,
+        _forget_sync,
+        _forget_sync,
+        _wait_too_little,
+        _wait_too_little,
+        _wait_again,
+        _slip,
+        _slip,
+        _slip,
+    ],
     *[_swap, _repeat, _other_threads, _other_number, _add],
 )
