@@ -141,6 +141,7 @@ void Block::end_phase_if_complete(Mbarrier& barrier, u32 site) {
         !phase.behind.knows(wait.warp, lane, wait.time))
       report_overrun(site, wait, ended);
   }
+  phase.arrivals.seen.join(phase.behind);  // a copy lands behind what came before its start
   phase.arrivals.seen.learn_all_lanes(barrier.agent, ended + 1);
   for (Thread* thread : barrier.waiting) {
     learn(*thread, phase.arrivals);

@@ -133,6 +133,17 @@ RULES = {
         ),
         [],
     ),
+    "what came before a bulk copy's start came before its landing": (
+        Program(
+            2,
+            (
+                *[INIT, S("init", FIRST, "one", barrier=1, number=1), FENCE, SYNC, EXPECT],
+                *[S("wait", FIRST, "one", barrier=1, number=1), BULK],
+                *[S("wait", SECOND), S("arrive", SECOND, "one", barrier=1)],
+            ),
+        ),
+        [],
+    ),
     "a wait that passes at once and could miss its phase": (
         Program(2, (INIT, SYNC, S("wait", FIRST, number=1), S("arrive", SECOND, "one"))),
         ["missed phase 2"],
