@@ -25,8 +25,7 @@ from ..sources.stages import STAGES, Stage, as_stage
 
 CONFIG = "B32/T2048"
 """The article's first configuration, B32/T8192, with sequences cut to 128 tiles: the blocks are the same, every
-tile costs the same, what a block does before and after its tiles is about a hundredth, and ncu repeats the launch
-dozens of times."""
+tile costs the same, and what a block does before and after its tiles is about a hundredth of the counts."""
 
 HEADS = 32
 KIND = "profile"
