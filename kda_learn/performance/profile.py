@@ -24,8 +24,9 @@ from ..records.store import Provenance, Record
 from ..sources.stages import STAGES, Stage, as_stage
 
 CONFIG = "B32/T2048"
-"""The article's first configuration, B32/T8192, with sequences cut to 128 tiles: the blocks are the same, every
-tile costs the same, and what a block does before and after its tiles is about a hundredth of the counts."""
+"""The article's first configuration, B32/T8192, with sequences cut to 128 tiles: the blocks are the same,
+every tile costs the same, and what a block does before and after its tiles is a hundredth of it.
+"""
 
 HEADS = 32
 KIND = "profile"
