@@ -19,6 +19,7 @@ from ..kernel_a.reference import scan, simulate
 from ..kernel_a.reverse_scan import Rounding
 from ..kernel_a.run import check_problem, run
 from ..machines.device import choose_machine
+from ..machines.launching import faults_in_orders
 from ..sources.stages import Stage, as_stage
 from ..sources.stages import stage as stage_named
 from . import budget
@@ -111,7 +112,7 @@ def check(
         for seed in seeds
     ]
     first = results[0]
-    faults = list(dict.fromkeys(fault for result in results for fault in result.faults))
+    faults = faults_in_orders(results)
     if not all(first.same_bits(other) for other in results[1:]):
         faults.append(f"seeds {list(seeds)} give different results: they hang on the order of the warps")
     truth, simulated = expected(problem, snapshot_dtype)

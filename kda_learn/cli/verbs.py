@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ground.errors import BadInput, MachineUnavailable
 from ..ground.say import heard_by
+from ..ground.text_table import paragraph
 from ..machines.device import CALLED
 from ..sources.stages import as_stage
 
@@ -99,7 +100,7 @@ def check(request: argparse.Namespace) -> Answer:
     }
     shown = [row | {"verdict": "passed" if row["ok"] else f"{len(row['faults'])} faults"} for row in rows]
     lines = [_table(shown, columns, wrap="problem"), ""]
-    lines += [f"{row.stage}, {row.problem}: {fault}" for row in checked for fault in row.faults]
+    lines += [paragraph(f"{row.stage}, {row.problem}: {fault}") for row in checked for fault in row.faults]
     lines.append(f"{passed} of {len(rows)} checks passed on the {CALLED[machine]}.")
     own = [name for name in dict.fromkeys(row.stage for row in checked) if name.endswith(".cu")]
     if own and not request.like:

@@ -22,7 +22,7 @@ from ..sources.cpp import blocks, only_code
 
 OPERATION = re.compile(
     r"\b(?:lds|sts|ldg|stg|(?:ld|st)matrix_x[124]\w*|movmatrix_trans|mma|__sync(?:threads|warp)|__shfl_\w+"
-    r"|cp_async_c[ag]\w*|mbar_\w+|bulk_load)\b"
+    r"|cp_async_\w+|mbar_\w+|bulk_load)\b"
 )
 _PARAMETER, _FRAME = "emulator_called_at", "emulator_frame"
 _DEFAULT = " = emulator::Site::current()"

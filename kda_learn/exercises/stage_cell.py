@@ -18,6 +18,7 @@ from ..kernel_a.run import run
 from ..kernel_a.tile import traced_tile
 from ..kernel_a.variants import kernel_entry, threads_of
 from ..kernel_a.widths import comparison
+from ..machines.launching import faults_in_orders
 from ..sources.kernel_source import KernelSource
 from ..sources.stages import as_stage
 from ..tracing.rows import Row, per_tile, rows
@@ -44,7 +45,7 @@ def observe(cell: Cell) -> Observation:
     Raises CompileError if it does not compile, MachineUnavailable without a C++ compiler.
     """
     results = [run(cell.path, graded_problem(), machine="emulator", seed=seed) for seed in SEEDS]
-    faults = list(dict.fromkeys(fault for result in results for fault in result.faults))
+    faults = faults_in_orders(results)
     kinds = {fault.kind for result in results for fault in result.launch.faults}
     if not faults and not all(results[0].same_bits(other) for other in results[1:]):
         faults.append("the results hang on the order in which the warps run")

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 WIDTH = 100
 """Columns of text that a table may fill."""
 
+WIDEST = 120
+"""Columns of a terminal that we count on."""
+
 GAP = "  "
 
 
@@ -46,3 +49,10 @@ def _line(cells: Sequence[str], widths: Sequence[int], to_the_right: Sequence[bo
         for cell, width, right in zip(cells, widths, to_the_right, strict=True)
     ]
     return GAP.join(padded).rstrip()
+
+
+def paragraph(text: str) -> str:
+    """A sentence in lines that fit a terminal, all but the first set in."""
+    return textwrap.fill(
+        text, WIDEST, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )

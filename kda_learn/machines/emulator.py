@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,13 @@ from ..ground.given import several, shown, text, whole
 from ..hardware.limits import MOST_THREADS
 from ..sources.includes import kept_while_unchanged
 from .emulator_arguments import Buffer, KernelArguments, Parameter, ParameterType
-from .emulator_launch import ACCESS, FOUND_BY_THE_CPU, Launch, read_launch, with_lines_of
+from .emulator_launch import FOUND_BY_THE_CPU, Launch, read_launch, with_lines_of
+from .explaining import faults_of
+from .faults import Found, read_found
 from .launch_limits import check_launch, launch_bound_of, three_sizes
 from .source_lines import source_line
+
+_ALL_BLOCKS = 0xFFFFFFFF
 
 
 class _Config(ctypes.Structure):
@@ -37,6 +42,7 @@ class _Config(ctypes.Structure):
         ("os_threads", ctypes.c_uint32),
         ("check", ctypes.c_uint32),
         ("trace", ctypes.c_uint32),
+        ("only_block", ctypes.c_uint32),
         ("patience", ctypes.c_uint32),
         ("buffer_count", ctypes.c_uint32),
         ("buffers", ctypes.POINTER(Buffer)),
@@ -87,8 +93,9 @@ class Library:
         self._runtime.emulator_operation_names.restype = ctypes.c_char_p
         self._runtime.emulator_result_json.restype = ctypes.c_char_p
         self._runtime.emulator_result_json.argtypes = [ctypes.c_void_p]
-        self._runtime.emulator_result_accesses.restype = ctypes.c_void_p
-        self._runtime.emulator_result_accesses.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]
+        for records in (self._runtime.emulator_result_accesses, self._runtime.emulator_result_events):
+            records.restype = ctypes.c_void_p
+            records.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]
         self._runtime.emulator_result_free.argtypes = [ctypes.c_void_p]
 
     @cached_property
@@ -118,36 +125,36 @@ class Library:
         writes is in the arrays afterwards), None for a null pointer, numbers. grid, block: up to three
         sizes, x first. shared_bytes: dynamic shared memory of a block. seed: permutes warps and lanes; 0 is
         their natural order. check: look for races, early reads and uninitialised memory (bounds are looked
-        at in any case). trace: keep accesses and counts. threads: of the operating system, None for one per
-        core; nothing that comes out depends on it. patience: seconds for which a thread may compute without
-        touching memory or meeting another thread; then its loop is called endless. Raises BadInput for
-        arguments that do not fit the kernel, and for a launch that no GPU would accept.
+        at in any case). trace: keep accesses, events and counts. threads: of the operating system, None for
+        one per core; nothing that comes out depends on it. patience: seconds for which a thread may compute
+        without touching memory or meeting another thread; then its loop is called endless. Raises BadInput
+        for arguments that do not fit the kernel, and for a launch that no GPU would accept.
         """
         grid, block = three_sizes("grid", grid), three_sizes("block", block)
         check_launch(grid, block, shared_bytes, self._launch_bound)
         threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, 1, MOST_THREADS)
         whole("seed", seed, 0, (1 << 32) - 1)
         whole("patience (in seconds)", patience, 1, 86_400)
-        arguments = KernelArguments(self.entry, self.parameters, args)
-        config = _Config(
-            grid=(ctypes.c_uint32 * 3)(*grid),
-            block=(ctypes.c_uint32 * 3)(*block),
-            shared_bytes=shared_bytes,
-            seed=seed,
-            os_threads=threads,
-            check=check,
-            trace=trace,
-            patience=patience,
-            buffer_count=len(arguments.buffers),
-            buffers=(Buffer * len(arguments.buffers))(*arguments.buffers),
-        )
-        start = time.perf_counter()
-        result = ctypes.c_void_p(self._kernel.emulator_launch(arguments.pointers, ctypes.byref(config)))
-        seconds = time.perf_counter() - start
-        try:
-            launch = self._read(result, seconds)
-        finally:
-            self._runtime.emulator_result_free(result)
+
+        def run(only_block: int, trace: bool) -> tuple[Launch, list[Found], KernelArguments]:
+            arguments = KernelArguments(self.entry, self.parameters, args)
+            config = _Config(
+                grid=(ctypes.c_uint32 * 3)(*grid),
+                block=(ctypes.c_uint32 * 3)(*block),
+                shared_bytes=shared_bytes,
+                seed=seed,
+                os_threads=threads,
+                check=check,
+                trace=trace,
+                only_block=only_block,
+                patience=patience,
+                buffer_count=len(arguments.buffers),
+                buffers=(Buffer * len(arguments.buffers))(*arguments.buffers),
+            )
+            return *self._run(arguments, config), arguments
+
+        launch, found, arguments = run(_ALL_BLOCKS, trace)
+        launch = replace(launch, faults=faults_of(found, lambda number: run(number, True)[0]))
         if self._line_by_line and any(fault.kind in FOUND_BY_THE_CPU for fault in launch.faults):
             # Optimised code says only about where. The arrays are still as they were before.
             again = self._line_by_line().launch(args, grid, block, shared_bytes, seed=seed, check=False)
@@ -155,16 +162,27 @@ class Library:
         arguments.copy_back()
         return launch
 
-    def _read(self, result: ctypes.c_void_p, seconds: float) -> Launch:
-        """A result of kernels/emulator/launch.cpp."""
-        count = ctypes.c_uint64()
-        records = self._runtime.emulator_result_accesses(result, ctypes.byref(count))
-        return read_launch(
-            json.loads(self._runtime.emulator_result_json(result).decode()),
-            self._runtime.emulator_operation_names().decode().split(),
-            ctypes.string_at(records, count.value * ACCESS.itemsize) if count.value else b"",
-            seconds,
-            lambda instruction: source_line(self._path, instruction),
+    def _run(self, arguments: KernelArguments, config: _Config) -> tuple[Launch, list[Found]]:
+        """A launch, and what is wrong with it, not yet put together."""
+        start = time.perf_counter()
+        result = ctypes.c_void_p(self._kernel.emulator_launch(arguments.pointers, ctypes.byref(config)))
+        seconds = time.perf_counter() - start
+
+        def records(read: Any) -> bytes:
+            count = ctypes.c_uint64()
+            start = read(result, ctypes.byref(count))
+            return ctypes.string_at(start, count.value) if count.value else b""
+
+        try:
+            found = json.loads(self._runtime.emulator_result_json(result).decode())
+            operations = self._runtime.emulator_operation_names().decode().split()
+            accesses = records(self._runtime.emulator_result_accesses)
+            events = records(self._runtime.emulator_result_events)
+        finally:
+            self._runtime.emulator_result_free(result)
+        launch = read_launch(found, operations, accesses, events, seconds)
+        return launch, read_found(
+            found["faults"], operations, lambda instruction: source_line(self._path, instruction)
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hardware.limits import LANES
+from .faults import Fault
 
 ACCESS = np.dtype(
     [
@@ -34,30 +34,36 @@ lane moves (of ldmatrix and stmatrix a row of a matrix, 16); `block` counts x fi
 counts within a block; `address` is in bytes from the start of dynamic shared memory, -1 for lanes outside of
 `mask`."""
 
+EVENT = np.dtype(
+    [
+        ("line", "u4"),
+        ("site", "u4"),
+        ("file", "u1"),
+        ("op", "u1"),
+        ("kind", "u1"),
+        ("warp", "u1"),
+        ("block", "u4"),
+        ("order", "u4"),
+        ("mask", "u4"),
+        ("address", "i4"),
+        ("phase", "i4"),
+        ("bytes", "u4"),
+    ]
+)
+"""What happens at a barrier, an mbarrier or to an asynchronous copy.
 
-@dataclass(frozen=True)
-class Fault:
-    """What a kernel does wrong at one line, found by the emulator.
+`kind` numbers `EVENT_KINDS`; `site`, `file`, `op`, `block` and `order` are those of ACCESS, and `order`
+counts both on one axis. `warp` is NO_WARP for what no thread does (a phase ends, a bulk copy lands);
+`mask`: the lanes. `address`: of the mbarrier, or of where a bulk copy goes to, in bytes from the start of
+dynamic shared memory; else -1. `phase`: of the mbarrier, from 0 (-1: the one before, long complete);
+of `cp_async_wait` the groups that may stay under way. `bytes`: that are announced (arrive), copied (issue) or
+there now (land), of all lanes."""
 
-    kind is one of "race" (between warps), "race within a warp", "uninitialised read", "copy not waited for",
-    "copy never waited for", "out of bounds", "misaligned", "divergent warp", "partial mask", "different
-    barriers", "deadlock", "endless loop", "mbarrier misused", "missing fence", "bad shuffle", "plain
-    access", "stack overflow", "crash", "too long".
-    message says which thread, which address and what would help, for the first time that it happened.
-    """
+EVENT_KINDS = ("", "arrive", "wait", "release", "complete", "issue", "commit", "land")
+"""A warp arrives at a barrier and is released from it; waits for an mbarrier's phase, or for copies, and goes
+on (release, land); a phase is complete; a copy is issued, its group committed, and its bytes land."""
 
-    kind: str
-    message: str
-    file: str  # full path; empty if the kernel crashed before its first warp-wide operation
-    line: int
-    count: int  # how often
-    other_file: str = ""  # of a race or an early read: the access before
-    other_line: int = 0
-
-    def __str__(self) -> str:
-        again = f" ({self.count} times)" if self.count > 1 else ""
-        return f"{self.kind}: {self.message}{again}"
-
+NO_WARP = 255
 
 FOUND_BY_THE_CPU = ("plain access", "crash")
 """Kinds of faults that no operation of gpu.cuh finds."""
@@ -104,28 +110,28 @@ class Launch:
     operations: list[str]  # names, which `accesses["op"]` numbers
     sites: list[CallSite]  # which `accesses["site"]` numbers
     accesses: NDArray[Any]  # of dtype ACCESS, ordered by block, then by `order`
+    events: NDArray[Any]  # of dtype EVENT, in the same order
     counts: dict[Key, int]  # warp instructions
     traffic: dict[Key, Traffic]  # of what moves global memory
     widths: dict[Key, set[int]]  # bytes that a lane moves at a time (of ldmatrix and stmatrix 16: a row)
     seconds: float
 
 
-Locate = Callable[[int], tuple[str, int] | None]
-"""From an instruction of the kernel's library to file and line."""
-
-
 def read_launch(
-    found: dict[str, Any], operations: list[str], accesses: bytes, seconds: float, locate: Locate
+    found: dict[str, Any], operations: list[str], accesses: bytes, events: bytes, seconds: float
 ) -> Launch:
-    """From what kernels/emulator/launch.cpp hands over: its JSON, the names of operations, access records."""
+    """From what kernels/emulator/launch.cpp hands over: its JSON, the names of operations, the two kinds of
+    records. The faults are read by `faults.read_found` and told by `explaining.faults_of`.
+    """
     sites = _sites(found, operations)
     counts, traffic, widths = _counts(found["counts"], sites)
     return Launch(
-        faults=_faults(found["faults"], locate),
+        faults=[],
         files=found["files"],
         operations=operations,
         sites=sites,
         accesses=np.frombuffer(accesses, dtype=ACCESS),
+        events=np.frombuffer(events, dtype=EVENT),
         counts=counts,
         traffic=traffic,
         widths=widths,
@@ -141,22 +147,6 @@ def with_lines_of(launch: Launch, again: Launch) -> Launch:
     return replace(
         launch, faults=lines + [fault for fault in launch.faults if fault.kind not in FOUND_BY_THE_CPU]
     )
-
-
-def _faults(found: list[list[Any]], locate: Locate) -> list[Fault]:
-    """Each kind at each pair of lines once, as the first block that has it tells it."""
-    result: dict[tuple[Any, ...], Fault] = {}
-    for kind, message, file, line, count, other_file, other_line, instruction in found:
-        place = locate(instruction) if instruction else None
-        if place is not None:  # the CPU itself found it
-            file, line = place
-            message = f"{Path(file).name}:{line}: {message}"
-        key = (kind, file, line, other_file, other_line)
-        if key in result:
-            result[key] = replace(result[key], count=result[key].count + count)
-        else:
-            result[key] = Fault(kind, message, file, line, count, other_file, other_line)
-    return list(result.values())
 
 
 def _sites(found: dict[str, Any], operations: list[str]) -> list[CallSite]:

@@ -1,7 +1,8 @@
 """A runnable launched once, from host memory, on either machine: a Hopper GPU or the emulator."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,18 @@ from ..ground.errors import BadInput
 from . import emulator, gpu
 from .device import choose_machine
 from .emulator_launch import Launch
+from .faults import of_several_orders
 from .launch_limits import check_launch, launch_bound_of
 from .runnable import Runnable
+
+
+class Ran(Protocol):
+    """A run that tells its faults, here `Finished`."""
+
+    @property
+    def faults(self) -> list[str]: ...
+    @property
+    def launch(self) -> Launch | None: ...
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,14 @@ def launch(runnable: Runnable, machine: str = "auto", *, seed: int = 0, trace: b
     )
     faults = [str(fault) for fault in done.faults]
     return Finished("emulator", faults + unwritten(runnable), done, done.seconds)
+
+
+def faults_in_orders(runs: Sequence[Ran]) -> list[str]:
+    """The faults of runs that differ in the order of the warps, each cause once, one sentence each."""
+    launches = [run.launch.faults for run in runs if run.launch]
+    told = {str(fault) for faults in launches for fault in faults}
+    others = [fault for run in runs for fault in run.faults if fault not in told]
+    return list(dict.fromkeys([*map(str, of_several_orders(launches)), *others]))
 
 
 def poison(output: NDArray[Any]) -> None:

@@ -17,21 +17,33 @@ void Block::copy_async(Operation operation, u32 to, const void* from, u32 bytes,
   if (config_.check)
     shadow_.begin_copy(to - SHARED_START, bytes, access(site));
   if (config_.trace)
-    warps_[current_->warp].trace.add(site, current_->lane, to);
+    warps_[current_->warp].trace.add({site}, recorder_, current_->lane, to);
   std::memset(shared(to), 0xff, bytes);
   current_->copies.push_back({to - SHARED_START, home, bytes, site});
 }
 
-void Block::copy_commit() { current_->groups.push_back(static_cast<u32>(current_->copies.size())); }
-
-void Block::copy_wait(u32 groups_under_way) {
+void Block::copy_commit(Site at) {
   Thread& thread = *current_;
+  if (config_.trace)
+    note(Event::COMMIT, begin_operation(Operation::CP_ASYNC_COMMIT, at, 0));
+  thread.groups.push_back(static_cast<u32>(thread.copies.size()));
+}
+
+void Block::copy_wait(u32 groups_under_way, Site at) {
+  Thread& thread = *current_;
+  const u32 site = config_.trace ? begin_operation(Operation::CP_ASYNC_WAIT, at, 0) : Recorder::NO_SITE;
+  note(Event::WAIT, site, -1, groups_under_way);
   if (thread.groups.size() <= groups_under_way)
     return;
   const std::size_t groups = thread.groups.size() - groups_under_way;
   const u32 copies = thread.groups[groups - 1];
-  for (u32 i = 0; i < copies; i++)
+  u32 bytes = 0;
+  for (u32 i = 0; i < copies; i++) {
     land(thread.copies[i], thread.warp, thread.lane, thread.time);
+    bytes += thread.copies[i].bytes;
+  }
+  if (copies)
+    note(Event::LAND, site, -1, groups_under_way, bytes);
   thread.copies.erase(thread.copies.begin(), thread.copies.begin() + copies);
   thread.groups.erase(thread.groups.begin(), thread.groups.begin() + groups);
   for (u32& end : thread.groups)
@@ -65,7 +77,7 @@ void Block::report_abandoned_copies() {
 void copy_async(Operation operation, u32 to, const void* from, u32 bytes, bool valid, Site site) {
   running_block->copy_async(operation, to, from, bytes, valid, site);
 }
-void copy_commit() { running_block->copy_commit(); }
-void copy_wait(u32 groups_under_way) { running_block->copy_wait(groups_under_way); }
+void copy_commit(Site site) { running_block->copy_commit(site); }
+void copy_wait(u32 groups_under_way, Site site) { running_block->copy_wait(groups_under_way, site); }
 
 }  // namespace emulator

@@ -63,6 +63,7 @@ struct Phase {
 };
 
 struct Mbarrier {
+  u32 address;
   u32 agent;  // behind the warps, in the order of initialisation: see clock.h
   u32 count, missing_arrivals;
   Access made;  // mbar_init; its `knowledge` is of no use later
@@ -73,6 +74,7 @@ struct Mbarrier {
   Phase& now() { return phases[phase()]; }
   const Phase& now() const { return phases[phase()]; }
   long long missing_bytes() const { return now().expected_bytes - now().copied_bytes; }
+  int offset() const;  // in shared memory
 };
 
 struct BulkCopy {
@@ -94,8 +96,8 @@ class Block {
   void load_global(const void* from, void* value, u32 bytes, Site);
   void store_global(void* to, const void* value, u32 bytes, Site);
   void copy_async(Operation, u32 to, const void* from, u32 bytes, bool valid, Site);
-  void copy_commit();
-  void copy_wait(u32 groups_under_way);
+  void copy_commit(Site);
+  void copy_wait(u32 groups_under_way, Site);
   void mbarrier_init(u32 address, u32 count, Site);
   void mbarrier_inval(u32 address, Site);
   void mbarrier_arrive(u32 address, u32 expected_bytes, Site);  // expected_bytes 0: none are announced
@@ -169,6 +171,11 @@ class Block {
   u32 last_buffer_ = 0;  // where the last access to global memory was
   u32 operations_in_a_row_ = 0;  // of the running thread
   u32 begin_operation(Operation, Site, u32 bytes);  // its site's number
+  // Of the running thread, if the launch is traced.
+  void note(Event what, u32 site, int address = -1, u32 phase = 0, u32 bytes = 0) {
+    if (config_.trace)
+      warps_[current_->warp].trace.add({site, what, address, phase}, recorder_, current_->lane, 0, bytes);
+  }
   Access access(u32 site);
   bool check_shared(u32 address, u32 bytes, u32 alignment, u32 site, const Thread&);
   static constexpr std::uintptr_t NEAR_NULL = 1 << 20;
@@ -199,6 +206,8 @@ class Block {
   std::string state_of(u32 address, const Mbarrier&) const;
   void misuse(u32 site, u32 other, const std::string& what);
 };
+
+inline int Mbarrier::offset() const { return static_cast<int>(address - Block::SHARED_START); }
 
 extern thread_local Block* running_block EMULATOR_FAST_TLS;
 

@@ -13,10 +13,11 @@ void Block::bulk_load(u32 to, const void* from, u32 bytes, u32 address, Site at)
   if (!home || !spares_mbarriers(to, bytes, site, *current_))
     return;
   if (bytes % ALIGNMENT || !bytes) {
-    return recorder_.fault("misaligned", site, Recorder::NO_SITE, [&] {
+    recorder_.fault("misaligned", site, Recorder::NO_SITE, [&] {
       return describe(recorder_.call_site(site)) + ": " + who() + " copies " + std::to_string(bytes) +
              " bytes in bulk; the number must be a multiple of " + std::to_string(ALIGNMENT) + ", and not 0";
     });
+    return;
   }
   Access now = access(site);
   now.by_copy_engine = true;
@@ -31,8 +32,12 @@ void Block::bulk_load(u32 to, const void* from, u32 bytes, u32 address, Site at)
   }
   if (config_.check)
     shadow_.begin_copy(to - SHARED_START, bytes, now);
-  if (config_.trace)
+  const int offset = static_cast<int>(to - SHARED_START);
+  if (config_.trace) {
     recorder_.count(site, bytes, bytes / 32);
+    recorder_.record_event({site, Event::ISSUE, offset, barrier->phase()}, current_->warp,
+                           1u << current_->lane, bytes);
+  }
   std::memset(shared(to), 0xff, bytes);
   Thread& thread = *current_;
   Clock behind = now.knowledge->seen;
@@ -52,6 +57,10 @@ bool Block::deliver_bulk_copy() {
     return true;  // ended too early, and reported
   Mbarrier& barrier = found->second;
   land(bulk.copy, barrier.agent, 0, barrier.phase() + 1);
+  if (config_.trace) {
+    recorder_.record_event({bulk.copy.site, Event::LAND, static_cast<int>(bulk.copy.offset), barrier.phase()},
+                           NO_WARP, 0, bulk.copy.bytes);
+  }
   Phase& phase = barrier.now();
   phase.copied_bytes += bulk.copy.bytes;
   phase.copied_at = bulk.copy.site;

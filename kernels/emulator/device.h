@@ -184,8 +184,10 @@ template <u32 BYTES>
 void cp_async_ca(saddr to, const void* from, emulator::Site site = emulator::Site::current()) {
   cp_async_ca_or_zero<BYTES>(to, from, true, site);
 }
-inline void cp_async_commit() { emulator::copy_commit(); }
-template <u32 N> void cp_async_wait() { emulator::copy_wait(N); }
+inline void cp_async_commit(emulator::Site site = emulator::Site::current()) { emulator::copy_commit(site); }
+template <u32 N> void cp_async_wait(emulator::Site site = emulator::Site::current()) {
+  emulator::copy_wait(N, site);
+}
 
 inline void mbar_init(saddr barrier, u32 count, emulator::Site site = emulator::Site::current()) {
   emulator::mbarrier_init(barrier, count, site);

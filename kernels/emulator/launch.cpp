@@ -10,6 +10,7 @@ namespace emulator {
 struct LaunchResult {
   std::string json;  // {"files": [name], "faults": [[...]], "sites": [[...]], "counts": [[...]]}
   std::vector<AccessRecord> accesses;
+  std::vector<EventRecord> events;
 };
 
 namespace {
@@ -33,12 +34,6 @@ std::string quoted(const std::string& text) {
 std::string place_of(const Site& at) { return quoted(at.file_name()) + "," + std::to_string(at.line()); }
 void append(std::string& items, const std::string& item) { items += (items.empty() ? "" : ",\n") + item; }
 
-// [kind, message, file, line, count, file of the other site, its line, instruction]
-std::string to_json(const Fault& fault) {
-  return "[" + quoted(fault.kind) + "," + quoted(fault.message) + "," + place_of(fault.site.at) + "," +
-         std::to_string(fault.count) + "," + place_of(fault.other.at) + "," +
-         std::to_string(fault.instruction) + "]";
-}
 // [file, line, column, operation, bytes of a lane, [file, line and column of each call]]
 std::string to_json(const CallSite& site) {
   std::string callers;
@@ -54,6 +49,13 @@ std::string to_json(const CallSite& site) {
 std::string to_json(u32 site, const Count& count) {
   return "[" + std::to_string(site) + "," + std::to_string(count.instructions) + "," +
          std::to_string(count.bytes) + "," + std::to_string(count.sectors) + "]";
+}
+// [kind, message, site, other site, count, first block, blocks, pairs of bytes, threads, instruction]
+std::string to_json(const Fault& fault) {
+  return "[" + quoted(fault.kind) + "," + quoted(fault.message) + "," + to_json(fault.site) + "," +
+         to_json(fault.other) + "," + std::to_string(fault.count) + "," + std::to_string(fault.block) + "," +
+         quoted(fault.blocks.hexadecimal()) + "," + quoted(fault.granules.hexadecimal()) + "," +
+         quoted(fault.threads.hexadecimal()) + "," + std::to_string(fault.instruction) + "]";
 }
 std::string to_json(const std::vector<std::string>& names) {
   std::string items;
@@ -80,16 +82,17 @@ struct Sites {
   }
 };
 
-// Appends a block's accesses, with files numbered in the order of `sorted`.
-void append(std::vector<AccessRecord>& all, std::vector<AccessRecord>& accesses,
-            const std::vector<u32>& places, const std::vector<std::string>& found,
-            const std::vector<std::string>& sorted) {
-  for (AccessRecord& record : accesses) {
+// Appends a block's accesses or events, with files numbered in the order of `sorted`.
+template <class Record>
+void append(std::vector<Record>& all, std::vector<Record>& records, const std::vector<u32>& places,
+            const std::vector<std::string>& found, const std::vector<std::string>& sorted) {
+  for (Record& record : records) {
     record.site = places[record.site];
     const auto place = std::find(sorted.begin(), sorted.end(), found[record.file]);
     record.file = static_cast<unsigned char>(place - sorted.begin());
   }
-  all.insert(all.end(), accesses.begin(), accesses.end());
+  all.insert(all.end(), records.begin(), records.end());
+  records = {};
 }
 
 }  // namespace
@@ -101,13 +104,19 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
   Sites sites;
   std::mutex sites_mutex;
   FileNames files;
-  std::atomic<u32> next{0};
+  Faults all_faults;
+  const bool only_one = config.only_block != ALL_BLOCKS;
+  const u32 end = only_one ? config.only_block + 1 : block_count;
+  std::atomic<u32> next{only_one ? config.only_block : 0};
   const auto work = [&](std::atomic<u32>& pulse) {
     const CrashHandler crash_handler(on_crash);
     Block block(config, files, pulse, thread_body, context);
     std::vector<u32> mine;
-    for (u32 i; (i = next++) < block_count;) {
+    for (u32 i; (i = next++) < end;) {
       reports[i] = block.run(i, {i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y});
+      for (Fault& fault : reports[i].faults)
+        all_faults.add(std::move(fault));
+      reports[i].faults = {};
       mine.push_back(i);
     }
     const std::lock_guard<std::mutex> lock(sites_mutex);
@@ -115,7 +124,7 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
     std::vector<u32> numbers(recorder.counts().size());
     for (u32 site = 0; site < numbers.size(); site++) {
       const Count& count = recorder.counts()[site];
-      if (!count.instructions)
+      if (!count.instructions && !config.trace)
         continue;
       numbers[site] = sites.number(to_json(recorder.call_site(site)));
       sites.counts.push_back({numbers[site], count});
@@ -123,10 +132,12 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
     for (const u32 i : mine) {
       for (AccessRecord& record : reports[i].accesses)
         record.site = numbers[record.site];
+      for (EventRecord& record : reports[i].events)
+        record.site = numbers[record.site];
     }
   };
   {
-    Workers workers(std::min(config.os_threads, block_count), work);
+    Workers workers(std::min(config.os_threads, only_one ? 1 : block_count), work);
     workers.wait(config.patience, [&] { next = block_count; });
   }
 
@@ -139,11 +150,11 @@ LaunchResult* launch(const LaunchConfig& config, void (*thread_body)(void*), voi
     append(site_list, site);
   for (const auto& [number, count] : sites.counts)
     append(counts, to_json(places[number], count));
+  for (const Fault& fault : all_faults.in_order())
+    append(faults, to_json(fault));
   for (BlockReport& report : reports) {
-    for (const Fault& fault : report.faults)
-      append(faults, to_json(fault));
     append(result->accesses, report.accesses, places, files.all(), names);
-    report.accesses = {};
+    append(result->events, report.events, places, files.all(), names);
   }
   result->json = "{\"files\":[" + to_json(names) + "],\"faults\":[" + faults + "],\"sites\":[" + site_list +
                  "],\"counts\":[" + counts + "]}";
@@ -161,8 +172,12 @@ const char* emulator_operation_names() {
 }
 const char* emulator_result_json(const emulator::LaunchResult* result) { return result->json.c_str(); }
 const void* emulator_result_accesses(const emulator::LaunchResult* result, u64* count) {
-  *count = result->accesses.size();
+  *count = result->accesses.size() * sizeof(emulator::AccessRecord);
   return result->accesses.data();
+}
+const void* emulator_result_events(const emulator::LaunchResult* result, u64* count) {
+  *count = result->events.size() * sizeof(emulator::EventRecord);
+  return result->events.data();
 }
 void emulator_result_free(emulator::LaunchResult* result) { delete result; }
 }

@@ -56,6 +56,7 @@ void Block::mbarrier_init(u32 address, u32 count, Site at) {
     shadow_.write(address - SHARED_START, MBARRIER_BYTES, access(site));
   Mbarrier& barrier = mbarriers_[address];
   barrier = Mbarrier{};
+  barrier.address = address;
   barrier.agent = static_cast<u32>(warps_.size()) + mbarriers_made_++;
   barrier.count = barrier.missing_arrivals = std::max(count, 1u);
   barrier.made = access(site);
@@ -122,6 +123,7 @@ void Block::mbarrier_arrive(u32 address, u32 expected_bytes, Site at) {
                " bytes in one phase: an mbarrier counts at most " + std::to_string(MOST_COUNTED));
   }
   Thread& thread = *current_;
+  note(Event::ARRIVE, site, barrier->offset(), barrier->phase(), expected_bytes);
   phase.arrivals.join(knowledge_of(thread));
   phase.arrivals.seen.learn_lane(thread.warp, thread.lane, thread.time);
   thread.time++;  // what it does from here on is not handed on
@@ -142,6 +144,8 @@ void Block::end_phase_if_complete(Mbarrier& barrier, u32 site) {
       report_overrun(site, wait, ended);
   }
   phase.arrivals.seen.join(phase.behind);  // a copy lands behind what came before its start
+  if (config_.trace)
+    recorder_.record_event({site, Event::COMPLETE, barrier.offset(), ended}, NO_WARP, 0, 0);
   phase.arrivals.seen.learn_all_lanes(barrier.agent, ended + 1);
   for (Thread* thread : barrier.waiting) {
     learn(*thread, phase.arrivals);
@@ -204,17 +208,22 @@ void Block::mbarrier_wait(u32 address, u32 parity, Site at) {
   const u32 known = phases_known(thread, *barrier);
   const bool last_known = (known & 1) != (parity & 1);  // the last of these is meant, or the one before all
   const u32 next = known + !last_known;  // the phase behind the one that it waits for
+  note(Event::WAIT, site, barrier->offset(), next - 1);
   const Wait wait{thread.warp, thread.lane, thread.time, site};
   barrier->phases[next].waits_before.push_back(wait);
   if (barrier->phase() > next)
     report_overrun(site, wait, next);
+  if (last_known || barrier->phase() >= next)
+    note(Event::RELEASE, site, barrier->offset(), next - 1);
   if (last_known)
     return;
   if (barrier->phase() >= next)
     return learn(thread, barrier->phases[known].arrivals);
   thread.waits_at = {Operation::MBARRIER_WAIT, at, MBARRIER_BYTES, thread.indices.frame};
   barrier->waiting.push_back(&thread);
+  const int offset = barrier->offset();
   wait_here();
+  note(Event::RELEASE, site, offset, known);
 }
 
 // What this thread knows now to have happened, and what it did itself, the copy engine sees from here on.

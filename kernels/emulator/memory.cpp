@@ -138,7 +138,7 @@ void Block::load(u32 from, void* value, u32 bytes, Site at) {
   if (config_.check)
     shadow_.read(from - SHARED_START, bytes, access(site));
   if (config_.trace)
-    warps_[current_->warp].trace.add(site, current_->lane, from);
+    warps_[current_->warp].trace.add({site}, recorder_, current_->lane, from);
   copy_bytes(value, shared(from), bytes);
 }
 
@@ -149,7 +149,7 @@ void Block::store(u32 to, const void* value, u32 bytes, Site at) {
   if (config_.check)
     shadow_.write(to - SHARED_START, bytes, access(site), value, shared(to));
   if (config_.trace)
-    warps_[current_->warp].trace.add(site, current_->lane, to);
+    warps_[current_->warp].trace.add({site}, recorder_, current_->lane, to);
   copy_bytes(shared(to), value, bytes);
 }
 
@@ -164,7 +164,8 @@ void Block::load_global(const void* from, void* value, u32 bytes, Site at) {
     return;
   }
   if (config_.trace) {
-    warps_[current_->warp].trace.add(site, current_->lane, reinterpret_cast<std::uintptr_t>(from));
+    warps_[current_->warp].trace.add({site}, recorder_, current_->lane,
+                                     reinterpret_cast<std::uintptr_t>(from));
   }
   copy_bytes(value, home, bytes);
 }
@@ -175,7 +176,7 @@ void Block::store_global(void* to, const void* value, u32 bytes, Site at) {
   if (!home)
     return;
   if (config_.trace) {
-    warps_[current_->warp].trace.add(site, current_->lane, reinterpret_cast<std::uintptr_t>(to));
+    warps_[current_->warp].trace.add({site}, recorder_, current_->lane, reinterpret_cast<std::uintptr_t>(to));
   }
   copy_bytes(home, value, bytes);
 }

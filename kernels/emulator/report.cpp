@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace emulator {
@@ -33,6 +34,8 @@ static const char* const OPERATION_NAMES[] = {
     "mbarrier.inval",
     "mbarrier.arrive",
     "mbarrier.wait",
+    "cp.async.commit",
+    "cp.async.wait",
 };
 static_assert(std::size(OPERATION_NAMES) == static_cast<std::size_t>(Operation::COUNT));
 
@@ -113,7 +116,7 @@ void Recorder::count(u32 site, u64 bytes, u64 sectors) {
   counts_[site].sectors += sectors;
 }
 
-AccessRecord& Recorder::record_access(u32 site, u32 warp) {
+AccessRecord& Recorder::record_access(u32 site, u32 warp, u32 order) {
   const CallSite& at = sites_[site];
   AccessRecord record{};
   record.line = at.at.line();
@@ -123,10 +126,25 @@ AccessRecord& Recorder::record_access(u32 site, u32 warp) {
   record.bytes = static_cast<unsigned char>(at.bytes);
   record.warp = static_cast<unsigned char>(warp);
   record.block = block_;
-  record.order = static_cast<u32>(report_.accesses.size());
+  record.order = order;
   std::fill(std::begin(record.address), std::end(record.address), -1);
   report_.accesses.push_back(record);
   return report_.accesses.back();
+}
+
+void Recorder::record_event(const Happening& x, u32 warp, u32 mask, u32 bytes, u32 order) {
+  const CallSite& at = sites_[x.site];
+  report_.events.push_back({at.at.line(), x.site, file_numbers_[x.site],
+                            static_cast<unsigned char>(at.operation), static_cast<unsigned char>(x.what),
+                            static_cast<unsigned char>(warp), block_, order, mask, x.address, x.phase,
+                            bytes});
+}
+
+BlockReport Recorder::end_block() {
+  const auto earlier = [](const auto& a, const auto& b) { return a.order < b.order; };
+  std::stable_sort(report_.accesses.begin(), report_.accesses.end(), earlier);
+  std::stable_sort(report_.events.begin(), report_.events.end(), earlier);
+  return std::move(report_);
 }
 
 std::string Recorder::who(u32 warp, u32 lane) const {
@@ -138,6 +156,7 @@ std::string Recorder::who(u32 warp, u32 lane) const {
 
 void Recorder::begin_block(u32 number, dim3 index) {
   block_ = number;
+  order_ = 0;
   index_ = index;
   report_ = {};
 }
@@ -148,16 +167,56 @@ bool Recorder::takes_part_in_a_fault(u32 site) const {
                      [&](const Fault& fault) { return fault.site == at || fault.other == at; });
 }
 
-bool Recorder::is_known_fault(const char* kind, u32 site, u32 other) {
+u32 Recorder::count_fault(const char* kind, u32 site, u32 other) {
   const CallSite at = sites_[site], with = other == NO_SITE ? CallSite{} : sites_[other];
-  for (Fault& fault : report_.faults) {
+  const u32 known = static_cast<u32>(report_.faults.size());
+  for (u32 i = 0; i < known; i++) {
+    Fault& fault = report_.faults[i];
     if (fault.kind != kind || !(fault.site == at) || !(fault.other == with))
       continue;
     fault.count++;
-    return true;
+    return i;
   }
-  report_.faults.push_back({kind, at, with, "", 1});
-  return false;
+  report_.faults.push_back({kind, at, with, "", 1, block_, known, {}, {}, {}});
+  report_.faults.back().blocks.add(block_);
+  return known;
+}
+
+// ---- faults of all blocks ----
+void Bits::add(const Bits& other) {
+  words_.resize(std::max(words_.size(), other.words_.size()));
+  for (std::size_t i = 0; i < other.words_.size(); i++)
+    words_[i] |= other.words_[i];
+}
+std::string Bits::hexadecimal() const {
+  std::string digits = "0";
+  for (std::size_t i = words_.size(); i-- > 0;) {
+    for (int shift = 60; shift >= 0; shift -= 4)
+      digits += "0123456789abcdef"[words_[i] >> shift & 15];
+  }
+  return digits;
+}
+
+void Faults::add(Fault fault) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (Fault& known : faults_) {
+    if (known.kind != fault.kind || !(known.site == fault.site) || !(known.other == fault.other))
+      continue;
+    if (fault.block < known.block)
+      std::swap(known, fault);
+    known.count += fault.count;
+    known.blocks.add(fault.blocks);
+    known.granules.add(fault.granules);
+    known.threads.add(fault.threads);
+    return;
+  }
+  faults_.push_back(std::move(fault));
+}
+std::vector<Fault> Faults::in_order() {
+  std::sort(faults_.begin(), faults_.end(), [](const Fault& a, const Fault& b) {
+    return a.block < b.block || (a.block == b.block && a.ordinal < b.ordinal);
+  });
+  return faults_;
 }
 
 }  // namespace emulator

@@ -35,6 +35,8 @@ enum class Operation : unsigned char {
   MBARRIER_INVAL,
   MBARRIER_ARRIVE,
   MBARRIER_WAIT,
+  CP_ASYNC_COMMIT,
+  CP_ASYNC_WAIT,
   COUNT
 };
 
@@ -72,8 +74,8 @@ void shared_store(u32 to, const void* value, u32 bytes, Site);
 void global_load(const void* from, void* value, u32 bytes, Site);
 void global_store(void* to, const void* value, u32 bytes, Site);
 void copy_async(Operation, u32 to, const void* from, u32 bytes, bool valid, Site);
-void copy_commit();
-void copy_wait(u32 groups_under_way);
+void copy_commit(Site);
+void copy_wait(u32 groups_under_way, Site);
 void mbarrier_init(u32 barrier, u32 count, Site);
 void mbarrier_inval(u32 barrier, Site);
 void mbarrier_arrive(u32 barrier, u32 expected_bytes, Site);
@@ -109,12 +111,14 @@ struct Buffer {
   u64 bytes;
   u32 argument;  // which of the kernel's arguments it is, from 0
 };
+constexpr u32 ALL_BLOCKS = ~0u;
 struct LaunchConfig {
   dim3 grid, block;
   u32 shared_bytes;
   u32 seed;  // 0: warps and lanes in their natural order
   u32 os_threads;
   u32 check, trace;  // flags
+  u32 only_block;  // the number of the one block that runs; ALL_BLOCKS
   u32 patience;  // seconds for which a thread may run without any operation
   u32 buffer_count;
   const Buffer* buffers;  // the global memory that the kernel may touch

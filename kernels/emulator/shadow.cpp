@@ -4,6 +4,8 @@
 
 namespace emulator {
 
+constexpr u32 NO_FAULT = ~0u;
+
 Shadow::Shadow(Recorder& recorder, u32 bytes, u32 warps)
     : recorder_(recorder),
       warps_(warps),
@@ -50,15 +52,18 @@ bool Shadow::happened_before(u32 warp, const Reads& reads, const Access& now) {
 void Shadow::read(u32 offset, u32 bytes, const Access& now) {
   Write checked{};
   bool any_checked = false;
+  u32 fault = NO_FAULT;  // of what was checked last: an access is reported once, not for every granule of it
   for (u32 granule = offset / GRANULE; granule < (offset + bytes) / GRANULE; granule++) {
     const Write& write = writes_[granule];
     if (!any_checked || write != checked) {
-      if (!write.written || write.under_way || !happened_before(write, now, false)) {
-        report_read_of(write, granule * GRANULE, now);
-      }
+      fault = NO_FAULT;
+      if (!write.written || write.under_way || !happened_before(write, now, false))
+        fault = report_read_of(write, granule * GRANULE, now);
       checked = write;
       any_checked = true;
     }
+    if (fault != NO_FAULT)
+      mark_bytes(fault, granule, now, write.agent, write.written ? lanes_of(write) : 0);
     remember_read(granule, now);
   }
 }
@@ -114,22 +119,26 @@ void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way,
   mark.under_way = under_way;
   mark.written = 1;
   Write checked{};
-  Reads reported{};  // an access is reported once, not for every granule of it
+  u32 fault = NO_FAULT;
+  Reported reported;
   for (u32 granule = offset / GRANULE; granule < (offset + bytes) / GRANULE; granule++) {
     const Write& write = writes_[granule];
     if (write.written && write != checked) {
       // Lanes of one store that agree on the value: whichever comes last, the same stays.
       const bool agree = same_value && write.agent == now.warp && write.site == now.site;
+      fault = NO_FAULT;
       if (write.under_way) {
-        report_under_way(write, granule * GRANULE, now, "writes over");
+        fault = report_under_way(write, granule * GRANULE, now, "writes over");
       } else if (!agree && !happened_before(write, now, true)) {
-        report_race(write.agent, write.lane, write.site, granule * GRANULE, now, "wrote", "writes");
+        fault = report_race(write.agent, write.lane, write.site, granule * GRANULE, now, "wrote", "writes");
       } else if (write.agent < warps_ &&
                  !reaches_copy_engine(write.agent, lanes_of(write), write.time, now)) {
-        report_unfenced(write.site, granule * GRANULE, now, "wrote");
+        fault = report_unfenced(write.site, granule * GRANULE, now, "wrote");
       }
       checked = write;
     }
+    if (write.written && fault != NO_FAULT)
+      mark_bytes(fault, granule, now, write.agent, lanes_of(write));
     for (u32 readers = readers_[granule]; readers; readers &= readers - 1) {
       const u32 warp = __builtin_ctz(readers);
       check_reads(reads_[warp][granule], warp, granule, now, reported);
@@ -145,20 +154,18 @@ void Shadow::put_write(u32 offset, u32 bytes, const Access& now, bool under_way,
   }
 }
 
-void Shadow::check_reads(const Reads& reads, u32 warp, u32 granule, const Access& now, Reads& reported) {
-  if (reads == reported)
-    return;
-  const bool known = reads.time <= now.knowledge->seen.all_lanes(warp) || happened_before(warp, reads, now);
-  if (known && reaches_copy_engine(warp, reads.collective ? ~0u : reads.lanes, reads.time, now))
-    return;
-  reported = reads;
-  if (known)
-    return report_unfenced(reads.site, granule * GRANULE, now, "read");
-  u32 lanes = warp == now.warp ? reads.lanes & ~(1u << now.lane) : reads.lanes;
-  while (lanes & (lanes - 1) && now.knowledge->seen.knows(warp, lanes & -lanes, reads.time))
-    lanes &= lanes - 1;  // this one is in order
-  report_race(warp, lanes ? __builtin_ctz(lanes) : LANES, reads.site, granule * GRANULE, now, "read",
-              "writes");
+void Shadow::check_reads(const Reads& reads, u32 warp, u32 granule, const Access& now, Reported& reported) {
+  if (!(reads == reported.reads)) {
+    const bool known = reads.time <= now.knowledge->seen.all_lanes(warp) || happened_before(warp, reads, now);
+    if (known && reaches_copy_engine(warp, reads.collective ? ~0u : reads.lanes, reads.time, now))
+      return;
+    const u32 lanes = racing_lanes(warp, reads, now) & reads.lanes;
+    const u32 lane = lanes ? __builtin_ctz(lanes) : LANES;
+    reported.reads = reads;
+    reported.fault = known ? report_unfenced(reads.site, granule * GRANULE, now, "read")
+                           : report_race(warp, lane, reads.site, granule * GRANULE, now, "read", "writes");
+  }
+  mark_bytes(reported.fault, granule, now, warp, racing_lanes(warp, reads, now));
 }
 
 // The copy engine reaches memory by another way (PTX: the async proxy) than threads do. What threads did to these
@@ -178,66 +185,72 @@ void Shadow::end_copy(u32 offset, u32 bytes, u32 site, u32 agent, u32 lane, u32 
 }
 
 // ---- reports ----
-void Shadow::report_read_of(const Write& write, u32 offset, const Access& now) {
+// A fault in the order of accesses is put together with others of the same cause, and told in one sentence, by
+// kda_learn/machines/causes.py: what is said here is who came first.
+void Shadow::mark_bytes(u32 number, u32 granule, const Access& now, u32 agent, u32 lanes) {
+  Fault& fault = recorder_.fault_at(number);
+  fault.granules.add(granule);
+  for (u32 left = now.collective ? ~0u : 1u << now.lane; left; left &= left - 1)
+    fault.threads.add(now.warp * LANES + __builtin_ctz(left));
+  if (agent >= warps_)
+    return;  // a bulk copy
+  for (; lanes; lanes &= lanes - 1)
+    fault.threads.add(agent * LANES + __builtin_ctz(lanes));
+}
+
+u32 Shadow::racing_lanes(u32 warp, const Reads& reads, const Access& now) const {
+  u32 result = 0;
+  for (u32 lane = 0; lane < LANES; lane++) {
+    const u32 bit = 1u << lane;
+    const bool reads_it = reads.collective || (reads.lanes & bit);
+    const bool itself = warp == now.warp && lane == now.lane && !now.collective;
+    if (reads_it && !itself && !now.knowledge->seen.knows(warp, bit, reads.time))
+      result |= bit;
+  }
+  return result;
+}
+
+static std::string shared_byte(u32 offset) { return "byte " + std::to_string(offset) + " of shared memory"; }
+static std::string warp_of(u32 warp, u32 lane) {
+  return "warp " + std::to_string(warp) + (lane < LANES ? " lane " + std::to_string(lane) : "");
+}
+
+u32 Shadow::report_read_of(const Write& write, u32 offset, const Access& now) {
   if (write.under_way)
     return report_under_way(write, offset, now, "reads");
   if (write.written)
     return report_race(write.agent, write.lane, write.site, offset, now, "wrote", "reads");
-  recorder_.fault("uninitialised read", now.site, Recorder::NO_SITE, [&] {
-    return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) +
-           " reads byte " + std::to_string(offset) + " of shared memory, which nobody has written";
-  });
+  return recorder_.fault("uninitialised read", now.site, Recorder::NO_SITE,
+                         [&] { return recorder_.who(now.warp, now.lane) + " reads " + shared_byte(offset); });
 }
 
-void Shadow::report_unfenced(u32 site, u32 offset, const Access& now, const char* did) {
-  recorder_.fault("missing fence", now.site, site, [&] {
+u32 Shadow::report_unfenced(u32 site, u32 offset, const Access& now, const char* did) {
+  return recorder_.fault("missing fence", now.site, site, [&] {
     const bool read_only = *did == 'r';
     return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) +
-           " starts a bulk copy over byte " + std::to_string(offset) + " of shared memory, which threads " +
-           did + " at " + describe(recorder_.call_site(site)) +
+           " starts a bulk copy over " + shared_byte(offset) + ", which threads " + did + " at " +
+           describe(recorder_.call_site(site)) +
            ": put fence_proxy_async() between them, after the barrier and before the copy" +
            (read_only ? " (PTX asks for it, and here the CPU machine is stricter than today's GPUs, on which "
-                        "a barrier "
-                        "behind the reads has sufficed)"
+                        "a barrier behind the reads has sufficed)"
                       : "");
   });
 }
 
-void Shadow::report_under_way(const Write& write, u32 offset, const Access& now, const char* does) {
-  recorder_.fault("copy not waited for", now.site, write.site, [&] {
-    return describe(recorder_.call_site(now.site)) + ": " + recorder_.who(now.warp, now.lane) + " " + does +
-           " byte " + std::to_string(offset) + " of shared memory while a copy issued by warp " +
-           std::to_string(write.agent) + " lane " + std::to_string(write.lane) + " at " +
-           describe(recorder_.call_site(write.site)) + " is under way: " +
-           (recorder_.call_site(write.site).operation == Operation::CP_ASYNC_BULK
-                ? "wait on its mbarrier first"
-                : "commit its group and wait for it first (cp_async_commit, cp_async_wait)");
+u32 Shadow::report_under_way(const Write& write, u32 offset, const Access& now, const char* does) {
+  return recorder_.fault("copy not waited for", now.site, write.site, [&] {
+    return recorder_.who(now.warp, now.lane) + " " + does + " " + shared_byte(offset) + ", where a copy of " +
+           warp_of(write.agent, write.lane) + " is under way";
   });
 }
 
-void Shadow::report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,
-                         const char* does) {
+u32 Shadow::report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,
+                        const char* does) {
   const bool same_warp = agent == now.warp;
-  const bool one_instruction = same_warp && site == now.site && lane < LANES && !now.collective;
   const char* kind = same_warp ? "race within a warp" : agent < warps_ ? "race" : "copy not waited for";
-  recorder_.fault(kind, now.site, site, [&] {
-    std::string before = "a bulk copy";
-    if (agent < warps_)
-      before = "warp " + std::to_string(agent) + (lane < LANES ? " lane " + std::to_string(lane) : "");
-    const char* cure = same_warp        ? "put __syncwarp() between them"
-                       : agent < warps_ ? "put __syncthreads() between them"
-                                        : "wait on its mbarrier first";
-    const std::string now_does = describe(recorder_.call_site(now.site)) + ": " +
-                                 recorder_.who(now.warp, now.lane) + " " + does + " byte " +
-                                 std::to_string(offset) + " of shared memory";
-    if (one_instruction && *did == 'w') {
-      return now_does + ", as lane " + std::to_string(lane) +
-             " does by the same instruction, with another value: which one stays is not defined, and no "
-             "barrier "
-             "helps; let one lane store, or give each lane an address of its own";
-    }
-    return now_does + ", which " + before + " " + did + " at " + describe(recorder_.call_site(site)) +
-           ", in no certain order: " + cure;
+  return recorder_.fault(kind, now.site, site, [&] {
+    return recorder_.who(now.warp, now.lane) + " " + does + " " + shared_byte(offset) + ", which " +
+           (agent < warps_ ? warp_of(agent, lane) : std::string("a bulk copy")) + " " + did;
   });
 }
 

@@ -59,6 +59,12 @@ class Shadow {
     Reads reads[3];
   };
 
+  // What an access has been found to race with: reported once, not for every granule of it.
+  struct Reported {
+    Reads reads{};
+    u32 fault = 0;
+  };
+
   Recorder& recorder_;
   u32 warps_;
   std::vector<Write> writes_;
@@ -71,18 +77,22 @@ class Shadow {
   bool reaches_copy_engine(u32 warp, u32 lanes, u32 time, const Access& now) const;
   void remember_read(u32 granule, const Access&);
   OtherReads& other_reads(u32 warp, u32 granule) { return other_reads_[warp * writes_.size() + granule]; }
-  void check_reads(const Reads&, u32 warp, u32 granule, const Access& now, Reads& reported);
+  void check_reads(const Reads&, u32 warp, u32 granule, const Access& now, Reported& reported);
   static bool happened_before(u32 agent, u32 lanes, u32 time, const Access& now);
   static u32 lanes_of(const Write& write) { return write.collective ? ~0u : 1u << write.lane; }
   static bool happened_before(const Write&, const Access& now, bool now_writes);
   static bool happened_before(u32 warp, const Reads&, const Access& now);
 
-  void report_read_of(const Write&, u32 offset, const Access& now);
-  void report_unfenced(u32 site, u32 offset, const Access& now, const char* did);
-  void report_under_way(const Write&, u32 offset, const Access& now, const char* does);
+  // All return the fault's number.
+  u32 report_read_of(const Write&, u32 offset, const Access& now);
+  u32 report_unfenced(u32 site, u32 offset, const Access& now, const char* did);
+  u32 report_under_way(const Write&, u32 offset, const Access& now, const char* does);
   // lane: LANES if the warp read as one.
-  void report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,
-                   const char* does);
+  u32 report_race(u32 agent, u32 lane, u32 site, u32 offset, const Access& now, const char* did,
+                  const char* does);
+  // This pair of bytes, and the threads at both ends, take part in a fault. lanes: of the agent that came before.
+  void mark_bytes(u32 fault, u32 granule, const Access& now, u32 agent, u32 lanes);
+  u32 racing_lanes(u32 warp, const Reads&, const Access& now) const;
 };
 
 }  // namespace emulator

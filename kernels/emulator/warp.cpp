@@ -7,6 +7,9 @@ namespace emulator {
 // Of one warp in one block, all lanes as one: some twenty times as many as Kernel A makes for 8192 tokens.
 constexpr u32 MAX_WARP_OPERATIONS = 4'000'000;
 
+// Of a block that runs alone, to see what went wrong in it: its first steps show that.
+constexpr u32 MOST_STEPS = 1 << 16;
+
 // Operations that threads which have returned take no part in; the others need all 32 lanes.
 static bool live_lanes_suffice(Operation operation) {
   return operation == Operation::SYNCTHREADS || operation == Operation::SYNCWARP ||
@@ -59,11 +62,15 @@ void Block::complete(u32 index) {
   Warp& warp = warps_[index];
   if (config_.trace)
     warp.trace.finish(recorder_, index, SHARED_START);
+  if (config_.only_block != ALL_BLOCKS && recorder_.steps() > MOST_STEPS)
+    stop();
   warp.arrived = 0;
   if (++warp.operations > MAX_WARP_OPERATIONS)
     stop_endless_warp(index);
   if (warp.call.operation == Operation::SYNCTHREADS) {
     warp.at_barrier = true;
+    if (config_.trace)
+      recorder_.record_event({recorder_.site(warp.call), Event::ARRIVE}, index, warp.live, 0);
     if (barrier_is_full())
       release_barrier();
   } else {
@@ -101,6 +108,8 @@ void Block::execute(u32 index) {
     case Operation::MMA:
       return multiply(reinterpret_cast<MmaArguments**>(warp.arguments));
     case Operation::SYNCWARP:
+      if (config_.trace)
+        recorder_.record_event({site, Event::RELEASE}, index, warp.live, 0);
       return join_lanes(index);
     case Operation::SHFL: {
       const auto shuffles = reinterpret_cast<ShuffleArguments**>(warp.arguments);
@@ -119,10 +128,11 @@ void Block::execute(u32 index) {
       const u32 stray = shuffle(reinterpret_cast<ShuffleArguments**>(warp.arguments), warp.live);
       if (stray == LANES)
         return;
-      return recorder_.fault("divergent warp", site, Recorder::NO_SITE, [&] {
+      recorder_.fault("divergent warp", site, Recorder::NO_SITE, [&] {
         return describe(recorder_.call_site(site)) + ": " + recorder_.who(index, stray) +
                " reads from a lane that has returned";
       });
+      return;
     }
     default:
       return;
@@ -152,7 +162,7 @@ void Block::move_matrices(u32 index, u32 site, bool load, u32 count, bool turned
   Thread* const threads = &threads_[index * LANES];
   even_times(index);
   if (config_.trace) {
-    AccessRecord& record = recorder_.record_access(site, index);
+    AccessRecord& record = recorder_.record_access(site, index, recorder_.next_order());
     record.mask = count == 4 ? ~0u : (1u << count * 8) - 1;
     for (u32 lane = 0; lane < count * 8; lane++) {
       record.address[lane] = static_cast<int>(lanes[lane]->row - SHARED_START);
@@ -282,6 +292,8 @@ void Block::release_barrier() {
     if (!warps_[i].at_barrier)
       continue;
     warps_[i].at_barrier = false;
+    if (config_.trace)
+      recorder_.record_event({recorder_.site(warps_[i].call), Event::RELEASE}, i, warps_[i].live, 0);
     make_ready(i, warps_[i].live);
   }
 }

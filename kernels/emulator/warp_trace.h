@@ -7,20 +7,26 @@
 
 namespace emulator {
 
-// A lane's k-th visit to a call site between two collectives belongs to the site's k-th instruction.
+// A lane's k-th visit to a call site between two collectives belongs to the site's k-th instruction. So do lanes
+// that arrive at a barrier, or wait there, or go on, at one place.
 class WarpTrace {
  public:
-  void add(u32 site, u32 lane, u64 address);
+  // address: of an access; bytes: of an event, added up over the lanes.
+  void add(const Happening&, Recorder&, u32 lane, u64 address, u32 bytes = 0);
   // Hands over all instructions since the last call. Shared-memory addresses count from `shared_start`.
   void finish(Recorder&, u32 warp, u32 shared_start);
 
  private:
   struct Instruction {
-    u32 site, mask;
+    Happening is;
+    u32 order;  // when its first lane came
+    u32 mask, bytes;
     u64 address[LANES];
   };
   std::vector<Instruction> open_;
   u32 next_[LANES] = {};  // where in open_ the lane's next visit most likely belongs
+
+  void put_in_order();
 };
 
 }  // namespace emulator

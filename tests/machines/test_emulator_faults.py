@@ -134,20 +134,21 @@ def test_shuffles_without_an_end_are_counted(planted):
 def test_a_fault_says_who_where_and_what_helps(planted):
     fault, *_ = launch(planted, "missing_syncwarp_before_overwriting", broken=True, seed=0).faults
     assert re.fullmatch(
-        r"faults.cu:\d+ \(sts\): block 0 0 0 warp \d lane \d+ \(thread \d+\) "
-        r"writes byte \d+ of shared memory, "
-        r"which warp \d lane \d+ read at faults.cu:\d+ \(lds\), in no certain order: put __syncwarp\(\) .*",
+        r"faults.cu:(\d+) \(lds\) reads what faults.cu:(\d+) \(sts\) writes over, in no certain order: "
+        r"__syncwarp\(\) is missing after faults.cu:\1 and before faults.cu:\2 "
+        r"\(256 bytes, 64 threads, 1 block; first block 0 0 0 warp \d lane \d+ \(thread \d+\) "
+        r"writes byte \d+ of shared memory, which warp \d lane \d+ read\)",
         fault.message,
     )
     assert {fault.line, fault.other_line} == lines_at_fault("missing_syncwarp_before_overwriting")
-    assert fault.count == 62  # 31 lanes of two warps: the first lane stores before the others have loaded
+    assert fault.count == 64  # of two warps one lane stores first, over what none has read; 31 then do
 
 
 def test_a_warp_that_read_as_one_is_named_without_a_lane(planted):
     (fault,) = launch(planted, "ldmatrix_then_store", broken=True, seed=0).faults
     assert re.search(
-        r"\(sts\): .* lane 0 \(thread 0\) writes byte 0 of .*, "
-        r"which warp 0 read at faults.cu:\d+ \(ldmatrix.x1\), in no certain order: put __syncwarp\(\)",
+        r"\(ldmatrix.x1\) reads what faults.cu:\d+ \(sts\) writes over, .*: __syncwarp\(\) is missing .*"
+        r"lane 0 \(thread 0\) writes byte 0 of shared memory, which warp 0 read\)$",
         fault.message,
     )
     assert fault.count == 32

@@ -54,7 +54,7 @@ CASES = {
     "fenced_by_one_before_the_barrier": (FENCE, "put fence_proxy_async() between them"),
     "fenced_before_the_last_store": (FENCE, "put fence_proxy_async() between them"),
     "lanes_of_one_store": ("race within a warp", "no barrier helps"),
-    "lanes_meet_at_two_places": ("race within a warp", "put __syncwarp()"),
+    "lanes_meet_at_two_places": ("race within a warp", "__syncwarp() is missing after pipelines.cu:"),
 }
 
 

@@ -90,7 +90,7 @@ def test_faults_of_the_emulator_come_first(runnable):
     text = runnable.source.read_text().replace("threadIdx.x, ldg", "(threadIdx.x ^ 1), ldg")
     runnable.source.write_text(text)
     faults = launch(cut_to(runnable, 63), "emulator").faults
-    assert faults[0].startswith("uninitialised read: scale.cu:")
+    assert faults[0].startswith("race within a warp: scale.cu:")
     assert faults[-1] == "1 of 64 elements of low were never written"
 
 

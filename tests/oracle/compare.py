@@ -111,8 +111,9 @@ def _launch(
     faults = library.launch(args, 1, block, SHARED_BYTES, seed=seed, threads=1).faults
     found = set()
     for fault in faults:
-        lines = [line for line in (fault.line, fault.other_line) if line]
-        found.add(Finding(fault.kind, frozenset(origin[line][1] for line in lines if line in origin)))
+        for pair in fault.all_pairs:  # what one cause explains is told once, and kept
+            lines = [line for line in (pair.line, pair.other_line) if line]
+            found.add(Finding(pair.kind, frozenset(origin[line][1] for line in lines if line in origin)))
     return frozenset(found), "\n".join(map(str, faults))
 
 

@@ -42,14 +42,14 @@ PLANTS = {
     "reads are not remembered": Plant("shadow.cpp", "    remember_read(granule, now);\n", ""),
     "of a store only the first two bytes count": Plant(
         "shadow.cpp",
-        "  Reads reported{};  // an access is reported once, not for every granule of it\n",
-        "  Reads reported{};\n  bytes = GRANULE;\n",
+        "  Reported reported;\n",
+        "  Reported reported;\n  bytes = GRANULE;\n",
     ),
     "nobody must have written": Plant("shadow.cpp", "if (!write.written || write", "if (write"),
     "cp.async lands at the commit": Plant(
         "async.cpp",
-        "current_->groups.push_back(static_cast<u32>(current_->copies.size())); }",
-        "current_->groups.push_back(static_cast<u32>(current_->copies.size())); copy_wait(0); }",
+        "thread.groups.push_back(static_cast<u32>(thread.copies.size()));\n}",
+        "thread.groups.push_back(static_cast<u32>(thread.copies.size()));\n  copy_wait(0, at);\n}",
     ),
     "a wait is for all groups": Plant(
         "async.cpp", "= thread.groups.size() - groups_under_way;", "= thread.groups.size();"
