@@ -1,4 +1,4 @@
-"""Reading a .cu file, and the ladder: the list of stages and their files.
+"""Reading a .cu file, and the ladder: the list of Kernel A's stages and their files.
 
 Imports ground.
 """
