@@ -1,5 +1,6 @@
 """Tables as plain text, for terminals and logs: every machine can print them, no package is needed."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -10,15 +11,18 @@ WIDEST = 120
 """Columns of a terminal that we count on."""
 
 GAP = "  "
+MOST_DECIMALS = 6
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, wrap: str | None = None) -> str:
     """Rows of cells under headers. Columns that hold only numbers are set to the right.
 
     wrap: the header of the column whose text is broken into several lines where the table would be wider than
-    WIDTH. Floats are shown with three digits; None as a blank.
+    WIDTH. Floats are shown with as many decimals as give the largest of their column three digits; None as a
+    blank.
     """
-    cells = [[_text(cell) for cell in row] for row in rows]
+    columns = [_texts(column) for column in zip(*rows, strict=True)]
+    cells = list(zip(*columns, strict=True))
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     if wrap is not None:
         wrapped = headers.index(wrap)
@@ -37,10 +41,20 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, wrap: str
     return "\n".join(lines)
 
 
-def _text(cell: object) -> str:
-    if cell is None:
-        return ""
-    return f"{cell:.3g}" if isinstance(cell, float) else str(cell)
+def _texts(column: Sequence[object]) -> list[str]:
+    """The cells of a column. One of its floats that would show no digit at all is told as a power of ten."""
+    floats = [abs(cell) for cell in column if isinstance(cell, float) and math.isfinite(cell)]
+    largest = max(floats, default=0.0)
+    decimals = min(max(0, 2 - math.floor(math.log10(largest))), MOST_DECIMALS) if largest else 0
+    if not all(value.is_integer() for value in floats):
+        decimals = max(decimals, 1)
+
+    def text(cell: object) -> str:
+        if not isinstance(cell, float):
+            return "" if cell is None else str(cell)
+        return f"{cell:.2e}" if 0 < abs(cell) < 0.5 * 10**-decimals else f"{cell:.{decimals}f}"
+
+    return [text(cell) for cell in column]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_the_right: Sequence[bool]) -> str:

@@ -96,8 +96,8 @@ export function matrixCount(op) {
   return Number(/^(?:ld|st)matrix\.x(\d)/.exec(op)?.[1] ?? 0);
 }
 
-// A load of 8 or 16 bytes serves lanes in pairs if both of each pair want the same, or one is idle: all lanes n
-// with n ^ 1, or all with n ^ 2.
+// A load of 8 or 16 bytes serves lanes in pairs if both of each pair want the same, or one is idle: all
+// lanes n with n ^ 1, or all with n ^ 2.
 function servesPairs({ op, bytes, addresses }) {
   if (op !== "lds" || bytes <= BANK_BYTES) return false;
   return [1, 2].some((flip) =>
