@@ -4,6 +4,7 @@ A row: the function, its arguments, and what the sentence must show of what was 
 argparse's own errors, and answers to something else than was asked, are what it guards against.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -313,7 +314,8 @@ TABLE: list[tuple[Callable[..., Any], tuple, dict[str, Any], str]] = [
 
 def named(row: tuple) -> str:
     function, args, options, _ = row
-    return f"{getattr(function, '__qualname__', function)} {args} {options}"[:100]
+    text = f"{getattr(function, '__qualname__', function)} {args} {options}"
+    return re.sub(r" at 0x[0-9a-f]+", "", text)[:100]  # each process has its own addresses
 
 
 @pytest.mark.parametrize(("function", "args", "options", "word"), TABLE, ids=map(named, TABLE))
