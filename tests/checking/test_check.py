@@ -274,9 +274,9 @@ def test_stage_names():
         ({"v_split": 3}, "v_split is 3"),
         ({"v_split": "1"}, "v_split is '1'"),
         ({"snapshot_dtype": "float16"}, "snapshot_dtype is 'float16'"),
-        ({"seed": -1}, "seed is -1: give a whole number, 0 or above."),
-        ({"seed": 0.5}, "seed is 0.5: give a whole number, 0 or above."),
-        ({"extra_smem": -4}, "extra_smem is -4: give a whole number, 0 or above."),
+        ({"seed": -1}, "seed is -1: give a whole number from 0 on."),
+        ({"seed": 0.5}, "seed is 0.5: give a whole number from 0 on."),
+        ({"extra_smem": -4}, "extra_smem is -4: give a whole number from 0 on."),
         ({"extra_smem": 10**6}, "extra_smem is 1000000 beside the 67520 bytes"),
         ({"machine": "gpu", "trace": True}, "machine is 'gpu' and trace is on"),
     ],
@@ -309,7 +309,7 @@ def test_code_that_does_not_compile_is_one_sentence(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"seeds": ()}, "seeds is empty"),
+        ({"seeds": ()}, "seeds is (): give a list of whole numbers"),
         ({"problem": 3}, "problem is int: give a Problem"),
         ({"machine": "cpu"}, "machine is 'cpu'"),
         ({"stage": "s99"}, "stage 's99' was given"),
