@@ -83,18 +83,21 @@ def causes_of(found: Sequence[Found], traced: Launch) -> tuple[list[Cause], list
     ]
     explained = {id(one) for cause in causes for one in cause.found}
     for one in found:
-        early = [cause for cause in causes if one.other is None and _follows(one, cause)]
-        if early:
-            early[0].follows.append(one)
+        if id(one) in explained:
+            continue
+        first = next((cause for cause in causes if _follows(one, cause)), None)
+        if first is not None:
+            (first.follows if one.other is None else first.found).append(one)
             explained.add(id(one))
     return causes, [one for one in found if id(one) not in explained]
 
 
-def _follows(read: Found, cause: Cause) -> bool:
-    """Whether an uninitialised read is one of a pair that races for the same bytes."""
-    return any(
-        read.granules & pair.granules and read.place in (pair.place, pair.other) for pair in cause.found
-    )
+def _follows(one: Found, cause: Cause) -> bool:
+    """Whether an uninitialised read, or a pair not seen out of order in this block, shares a place and bytes
+    with a pair that races.
+    """
+    places = {one.place, one.other} - {None}
+    return any(one.granules & pair.granules and places & {pair.place, pair.other} for pair in cause.found)
 
 
 # ---- two steps that meet ----
